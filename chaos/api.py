@@ -1,0 +1,268 @@
+"""The one file a plugin author reads: what a fault, a probe, an invariant and a driver are.
+
+A plugin is one class in one file of its package. Its kind in YAML follows from the file:
+`chaos/faults/network/partition.py` is `network.partition`, `chaos/probes/training/throughput.py` is
+`training.throughput`, `chaos/invariants/fenced_writer.py` is `fenced-writer`. The class's fields are its settings in
+YAML (snake_case there becomes kebab-case), its docstring is what `chaos explain` shows. Third parties publish classes
+under the entry points `chaos.faults`, `chaos.probes`, `chaos.invariants`, `chaos.drivers`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+from msgspec import Meta
+
+from chaos.history import Event, History
+from chaos.verdict import Verdict
+
+# Units: in YAML a string with a unit (`8s`, `90%`, `64MiB`), in code a float or int of the base unit.
+Duration = Annotated[float, Meta(ge=0, extra={"unit": "duration"}, description="seconds, such as 250ms, 8s, 2m, 1h")]
+Ratio = Annotated[float, Meta(ge=0, extra={"unit": "ratio"}, description="a share, such as 90% or 0.9")]
+Size = Annotated[int, Meta(ge=0, extra={"unit": "size"}, description="bytes, such as 64KiB or 10MB")]
+
+JSON = dict[str, Any]
+
+
+# --- members and their selection -------------------------------------------------------------------------------------
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A place for a member that a target declares before it runs; the plan draws from these."""
+
+    name: str
+    role: str
+    node: str | None = None
+    rank: int | None = None  # the rank at start; an elastic restart may give it to another process
+    domains: Mapping[str, str] = {}  # {"rack": "r0", …}
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A process of the target, alive when it was asked for. `pid` is as the harness sees it."""
+
+    name: str
+    role: str
+    pid: int
+    node: str | None = None
+    rank: int | None = None
+
+
+class Selector(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Which members a fault hits: every given field must match; then `random` or `percent` draws from those.
+
+    `rest: true` means all nodes that the other selector of the same fault does not name (for partitions).
+    The plan replaces `random` and `percent` by names, so that a schedule has no dice left in it.
+    """
+
+    names: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    ranks: tuple[int, ...] = ()
+    nodes: tuple[str, ...] = ()
+    domains: Mapping[str, str] = {}
+    random: int | None = None
+    percent: Ratio | None = None
+    rest: bool = False
+
+
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """What a selector means at the moment of injection: live members, and the nodes selected (dead or alive)."""
+
+    members: tuple[Member, ...]
+    nodes: tuple[str, ...]
+
+
+# --- targets and what they can do ------------------------------------------------------------------------------------
+
+
+class Finished(msgspec.Struct, frozen=True, kw_only=True):
+    """How a target ended by itself: exit code of its deciding member and who that was."""
+
+    code: int
+    member: str
+
+
+class Target(Protocol):
+    """The live system under test. Also implements the capabilities below that its driver can offer."""
+
+    def members(self) -> tuple[Member, ...]:
+        """The processes alive now."""
+
+    async def wait_ready(self) -> None:
+        """Return when every member the target file waits for is ready; raise TargetError with the reason if not."""
+
+    async def wait_finished(self) -> Finished:
+        """Return when the target has ended by itself."""
+
+    async def dump_stacks(self) -> tuple[str, ...]:
+        """Have every live member write the stacks of its threads to its log; the names of those asked."""
+
+
+@runtime_checkable
+class Signals(Protocol):
+    """Members are processes that can be signalled. Safe against reuse of process ids."""
+
+    async def signal(self, member: Member, signum: int) -> None:
+        """Send a signal; raises NotLanded when that process has already gone."""
+
+    def state(self, member: Member) -> str:
+        """The kernel's state letter (`R`, `S`, `T`, `Z`, …), `X` once it has gone. Reads /proc, never cached."""
+
+    async def wait_state(self, member: Member, states: str, timeout: float) -> str:
+        """Wait until the state is one of `states`, return it; raises NotLanded after `timeout` seconds."""
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """Packets from each first to each second node are dropped, as (source node, destination node)."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@runtime_checkable
+class Links(Protocol):
+    """Nodes have addresses of their own and the path between any two can be cut."""
+
+    def nodes(self) -> tuple[str, ...]:
+        """All nodes, in order of declaration."""
+
+    async def cut(self, cut: Cut) -> JSON:
+        """Drop those packets and prove it: returns what was sent and what was dropped; NotLanded if it was not."""
+
+    async def restore(self, cut: Cut) -> JSON:
+        """Undo that cut (cuts stack: others stay) and prove that packets pass again unless another cut forbids it."""
+
+
+@runtime_checkable
+class Files(Protocol):
+    """The target's data lies in files that the harness may touch."""
+
+    def data_root(self) -> Path:
+        """The folder with the target's durable state, as the harness sees it."""
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+Capability = TypeVar("Capability", contravariant=True)
+
+
+class Landing:
+    """What a fault hands to the runner while it stands: proof that it landed, later proof that it healed."""
+
+    def __init__(self, evidence: JSON) -> None:
+        self.evidence = evidence  # non-empty, JSON; shown with the verdict
+        self.healed: JSON = {}  # filled on the way out
+
+
+class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """One way to break something. Fields are settings; the docstring's first line says what it does.
+
+    `class Freeze(Fault[Signals], frozen=True, kw_only=True)` states its need once: a target that lacks the capability
+    is refused before the run.
+    """
+
+    fidelity: ClassVar[str]  # which layer it stands for and what it does not show
+    instant: ClassVar[bool] = False  # nothing stands afterwards, so there is nothing to hold or heal (a kill)
+
+    @abstractmethod
+    def selectors(self) -> tuple[Selector, ...]:
+        """Whom it hits; the runner resolves each and hands the selections to `inject` in the same order."""
+
+    @abstractmethod
+    def inject(self, target: Capability, *hit: Selection) -> AbstractAsyncContextManager[Landing]:
+        """Entering injects and proves it landed (else NotLanded); leaving heals (else HealFailed).
+
+        Hold no task group open across the yield. Whatever was done before a failure inside enter must be undone there.
+        Nothing may stand before the heal on the way out. The heal must be harmless when the member has gone.
+        """
+
+
+# --- probes ----------------------------------------------------------------------------------------------------------
+
+
+class Scene(Protocol):
+    """What a probe may look at."""
+
+    @property
+    def target(self) -> Target: ...
+
+    def now(self) -> float:
+        """Seconds since the run began, the clock of `Event.t`."""
+
+    def recent(self, kind: str, seconds: float) -> Sequence[Event]:
+        """Recorded events of that kind with `t` in the last `seconds`."""
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A measurement taken every `every` seconds on an absolute schedule. Returns one number (see `unit`), or None
+    where there is no data: that is recorded and never counts as met."""
+
+    unit: ClassVar[str]
+    every: Duration = 0.5
+
+    @abstractmethod
+    def sample(self, scene: Scene) -> Awaitable[float | None]:
+        """Take one sample; must return within `every`, else the sample counts as late."""
+
+
+# --- invariants ------------------------------------------------------------------------------------------------------
+
+
+class Invariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A promise: a pure function of a history to a verdict with evidence."""
+
+    id: ClassVar[str]  # T1 … S8, as in the catalogue
+    needs: ClassVar[tuple[str, ...]] = ()  # kinds of events without which nothing can be judged
+
+    @abstractmethod
+    def check(self, history: History) -> Verdict:
+        """Judge. `unknown` where the history holds nothing to judge; never looks at anything but `history`."""
+
+
+# --- drivers ---------------------------------------------------------------------------------------------------------
+
+
+class Stage(Protocol):
+    """What the runner offers a driver."""
+
+    def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
+        """Append a fact. `t` is an absolute CLOCK_MONOTONIC reading, now when None."""
+
+    def log_line(self, member: str, line: str) -> None:
+        """A line that a member printed (already in its log file): feeds the log triggers."""
+
+    async def at_point(self, source: str, point: str, data: JSON) -> None:
+        """A member stands at a failpoint; returns when it may go on (after the fault there has landed)."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver needs to know to start a target."""
+
+    spec: JSON  # the target file with settings filled in; the driver decodes its own part
+    settings: JSON
+    folder: Path  # the run's folder: logs/ and data/ below it belong to the driver
+    base: Path  # the folder of target.yaml, against which relative paths are meant
+    points: tuple[str, ...]  # failpoints that are armed in this run
+    lab: bool = True  # False: no namespaces (`--no-lab`)
+
+
+class Driver(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to start and reach a target. The kind in YAML is the file's name."""
+
+    @abstractmethod
+    def slots(self, spec: JSON) -> tuple[Slot, ...]:
+        """The members that this target file declares, without starting anything."""
+
+    @abstractmethod
+    def open(self, launch: Launch, stage: Stage) -> AbstractAsyncContextManager[Target]:
+        """Entering starts the members; leaving ends every process, mount and link, whatever happened before."""
+
+
+__all__ = [
+    "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "Invariant", "Landing",
+    "Launch", "Links", "Member", "Probe", "Ratio", "Scene", "Selection", "Selector", "Signals", "Size", "Slot",
+    "Stage", "Target",
+]  # fmt: skip

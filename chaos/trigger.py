@@ -1,0 +1,117 @@
+"""When a fault is injected: data with pure matching; a closed set, not a plugin kind."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from chaos.history import Event
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="kebab"):
+    """A comparison of one value; every bound that is given must hold. Types count: `1` is not `true`."""
+
+    equals: Any = msgspec.UNSET
+    at_least: float | None = None
+    at_most: float | None = None
+    one_of: tuple[Any, ...] | None = None
+
+    def holds(self, value: Any) -> bool:
+        """Whether `value` meets every bound; a missing or non-numeric value never meets a numeric bound."""
+        if self.equals is not msgspec.UNSET and not same(value, self.equals):
+            return False
+        if self.one_of is not None and not any(same(value, x) for x in self.one_of):
+            return False
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if self.at_least is not None and not (number and value >= self.at_least):
+            return False
+        return not (self.at_most is not None and not (number and value <= self.at_most))
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality that tells booleans from numbers (1 is not true) but not 1 from 1.0."""
+    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+
+
+Where = Mapping[str, Condition]
+
+
+class Trigger(msgspec.Struct, frozen=True, kw_only=True, tag_field="on", tag=lambda name: name.lower()):
+    """Base of all triggers. `delay` is seconds between the trigger and the injection."""
+
+    delay: float = 0.0
+
+
+class At(Trigger, frozen=True, kw_only=True):
+    """`seconds` after the method began, on an absolute schedule: errors do not add up."""
+
+    seconds: float
+
+
+class Every(Trigger, frozen=True, kw_only=True):
+    """At `period`, 2 × `period`, … after the method began, `times` times (None: to the end of the run)."""
+
+    period: float
+    times: int | None = None
+
+
+class Poisson(Trigger, frozen=True, kw_only=True):
+    """Arrivals of a Poisson process with `rate` per second; the plan draws the moments from the seed."""
+
+    rate: float
+    times: int | None = None
+
+
+class _Counted(Trigger, frozen=True, kw_only=True):
+    where: Where = {}
+    nth: int = 1  # the nth match fires, 1-based
+
+    def fields_match(self, data: Mapping[str, Any]) -> bool:
+        return all(key in data and condition.holds(data[key]) for key, condition in self.where.items())
+
+
+class OnEvent(_Counted, frozen=True, kw_only=True):
+    """The nth event of `kind` whose fields satisfy `where`. `source` may be named among the fields."""
+
+    kind: str
+
+    def matches(self, event: Event) -> bool:
+        """Whether this event counts towards `nth`."""
+        return event.kind == self.kind and self.fields_match({"source": event.source, **event.data})
+
+
+class OnPoint(_Counted, frozen=True, kw_only=True):
+    """The nth time a member stands at failpoint `point`; it waits there until the fault has landed."""
+
+    point: str
+
+    def matches_point(self, source: str, point: str, data: Mapping[str, Any]) -> bool:
+        """Whether this stop counts towards `nth`."""
+        return point == self.point and self.fields_match({"source": source, **data})
+
+
+class OnLog(Trigger, frozen=True, kw_only=True):
+    """The nth log line of `member` (a glob over names; None: anyone) in which `regex` is found."""
+
+    regex: str
+    member: str | None = None
+    nth: int = 1
+
+
+class OnProbe(Trigger, frozen=True, kw_only=True):
+    """The first sample of the probe named `probe` in the experiment's hypothesis that meets `condition`."""
+
+    probe: str
+    condition: Condition
+
+
+class After(Trigger, frozen=True, kw_only=True):
+    """When another step (by its name) has landed, or with `healed` when it was healed."""
+
+    step: str
+    healed: bool = False
+
+
+AnyTrigger = At | Every | Poisson | OnEvent | OnPoint | OnLog | OnProbe | After
