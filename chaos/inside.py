@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -25,7 +25,8 @@ R = TypeVar("R")
 _address = os.environ.get("CHAOS_EVENTS", "")
 _armed = frozenset(filter(None, os.environ.get("CHAOS_POINTS", "").split(",")))
 _member: dict[str, Any] = {"member": os.environ.get("CHAOS_MEMBER", f"pid-{os.getpid()}")}
-_lock = threading.RLock()
+_lock = threading.RLock()  # guards the stream; never held while waiting for the harness
+_point = threading.Lock()  # one thread of a process stands at a failpoint at a time
 _stream: socket.socket | None = None
 _reader: Any = None
 _owner = 0
@@ -33,8 +34,8 @@ _owner = 0
 
 def _after_fork() -> None:
     # A lock held by another thread of the parent would stay locked for ever in the child.
-    global _lock, _stream, _reader
-    _lock, _stream, _reader = threading.RLock(), None, None
+    global _lock, _point, _stream, _reader
+    _lock, _point, _stream, _reader = threading.RLock(), threading.Lock(), None, None
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -66,15 +67,16 @@ def emit(kind: str, /, **data: Any) -> None:
 
 
 def point(name: str, /, **data: Any) -> None:
-    """A failpoint. Where the experiment has a fault here, wait until the harness lets this process go on."""
+    """A failpoint. Where the experiment has a fault here, wait until the harness lets this thread go on.
+
+    Other threads go on meanwhile, and may emit.
+    """
     if name not in _armed:
         return
-    with _lock:
-        if _send({"k": "point", "name": name, "t": time.monotonic(), "d": data}) and _reader is not None:
-            try:
+    with _point:
+        if _send({"k": "point", "name": name, "t": time.monotonic(), "d": data}):
+            with suppress(OSError, ValueError):
                 _reader.readline()
-            except OSError:
-                pass
 
 
 @contextmanager
