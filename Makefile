@@ -1,0 +1,37 @@
+# Every target can be repeated; nothing is done twice. PYTHON picks the interpreter of the virtual environment.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+EXPERIMENT ?= experiments/partition_during_checkpoint.yaml
+N      ?= 1
+
+.PHONY: run test check bench proof clean setup
+.DEFAULT_GOAL := run
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=" >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[train,network,dev]'
+	@touch $@
+
+run: $(STAMP)
+	$(BIN)/chaos run $(EXPERIMENT)
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: $(STAMP)
+	@PATH="$(abspath $(BIN)):$$PATH" ci/check
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.bench
+
+proof: $(STAMP)
+	$(BIN)/python -m ci.proof -n $(N)
+
+clean:
+	rm -rf runs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache test-output
+	find chaos targets tests ci -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,125 @@
+"""The layers of `chaos/`: a module imports only from layers below, columns do not know each other, no cycles."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1] / "chaos"
+LAYERS = {
+    **dict.fromkeys(("errors", "history", "trigger", "verdict", "units", "inside"), 0),
+    **dict.fromkeys(("api", "experiment", "result"), 1),
+    **dict.fromkeys(("faults", "drivers", "probes", "invariants"), 2),
+    **dict.fromkeys(("plan", "judge", "report", "runner", "journal", "doctor"), 2),
+    **dict.fromkeys(("cli", "load", "registry", "testing", "catalogue"), 3),
+}
+HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
+MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
+
+
+def unit(path: Path) -> str:
+    """The name in the picture of layers that a file belongs to."""
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> list[tuple[str, int]]:
+    """Every imported module with its line: hidden imports (in functions, under TYPE_CHECKING) included."""
+    found: list[tuple[str, int]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in line {node.lineno}"
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "chaos" else []
+            found += [(name, node.lineno) for name in names or [node.module or ""]]
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_module_imports_only_from_layers_below(path: Path) -> None:
+    here = unit(path)
+    assert here in LAYERS, f"{here} has no layer yet"
+    for name, line in imports(ast.parse(path.read_text())):
+        parts = name.split(".")
+        if parts[0] != "chaos" or len(parts) == 1 or parts[1] in ("__version__", here):
+            continue
+        assert parts[1] in LAYERS, f"{path}:{line} imports {name}"
+        # Values and contracts may build on each other, and the edge wires; only columns stand strictly apart.
+        below = LAYERS[parts[1]] < LAYERS[here] or (LAYERS[here] == LAYERS[parts[1]] != 2)
+        assert below, f"{path}:{line}: {here} may not import {name}"
+
+
+def test_nothing_in_the_harness_imports_a_target() -> None:
+    for path in MODULES:
+        for name, line in imports(ast.parse(path.read_text())):
+            assert name.split(".")[0] not in ("targets", "torch", "tests"), f"{path}:{line} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_heavy_libraries_are_not_imported_at_start_up(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    inside = {
+        id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef | ast.AsyncFunctionDef) for n in ast.walk(f)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in inside:
+            for name, line in imports(ast.Module(body=[node], type_ignores=[])):
+                assert name.split(".")[0] not in HEAVY, f"{path}:{line} imports {name} at start-up"
+
+
+def test_what_a_target_imports_needs_the_standard_library_only() -> None:
+    for name, line in imports(ast.parse((ROOT / "inside.py").read_text())):
+        assert name.split(".")[0] in sys.stdlib_module_names, f"inside.py:{line} imports {name}"
+
+
+def test_there_are_no_cycles_between_modules() -> None:
+    names = {
+        ".".join(("chaos", *p.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__"): p for p in MODULES
+    }
+    graph = {
+        module: {
+            next((n for n in (name, name.rpartition(".")[0]) if n in names), "")
+            for name, _ in imports(ast.parse(path.read_text()))
+        }
+        - {"", module}
+        for module, path in names.items()
+    }
+    done: set[str] = set()
+
+    def visit(module: str, trail: tuple[str, ...]) -> None:
+        assert module not in trail, " → ".join((*trail[trail.index(module) :], module))
+        if module not in done:
+            for below in graph[module]:
+                visit(below, (*trail, module))
+            done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_module_and_its_functions_stay_small(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 400, f"{path} is too long: is there a second idea in it?"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= 60, f"{path}:{node.lineno} {node.name} has {length} lines"
+
+
+def test_every_plugin_file_has_one_plugin_class() -> None:
+    bases = {"faults": "Fault", "probes": "Probe", "invariants": "Invariant"}
+    for path in MODULES:
+        base = bases.get(unit(path))
+        if base is None or path.name == "__init__.py" or path.name.startswith("_"):
+            continue
+        classes = [
+            node.name
+            for node in ast.parse(path.read_text()).body
+            if isinstance(node, ast.ClassDef) and any(base in ast.unparse(b).split("[")[0] for b in node.bases)
+        ]
+        assert len(classes) == 1, f"{path} defines {classes or 'no plugin'}"
