@@ -1,0 +1,1 @@
+"""Systems under test: ordinary programs that the harness starts and never imports."""

@@ -1,0 +1,1 @@
+"""A real elastic training job with its own recovery: store, coordinator, agent, worker. See PROTOCOL.md."""

@@ -1,0 +1,55 @@
+"""Deliberate bugs, switched on one at a time by the setting `defect`; each proves that some invariant can fail.
+
+Code asks `active(settings, MARKER_FIRST)` at the one place where it goes wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from targets.trainer.settings import Settings
+
+NO_FENCING: Final = "no-fencing"
+MARKER_FIRST: Final = "marker-first"
+RESTORE_NEWEST_DIRECTORY: Final = "restore-newest-directory"
+MIXED_GENERATIONS: Final = "mixed-generations"
+RETENTION_BY_COUNT: Final = "retention-by-count"
+RESTORE_SECOND_NEWEST: Final = "restore-second-newest"
+DIGEST_NOT_VERIFIED: Final = "digest-not-verified"
+RNG_NOT_RESTORED: Final = "rng-not-restored"
+CURSOR_NOT_RESTORED: Final = "cursor-not-restored"
+OPTIMIZER_EMPTY: Final = "optimizer-empty"
+SCHEDULE_NOT_RESTORED: Final = "schedule-not-restored"
+DOUBLE_COUNT_AFTER_RESIZE: Final = "double-count-after-resize"
+EPOCH_NOT_RAISED: Final = "epoch-not-raised"
+SHORT_TIMEOUT: Final = "short-timeout"
+NO_DETECTION: Final = "no-detection"
+ORPHANS_SURVIVE: Final = "orphans-survive"
+RESTART_LOOP: Final = "restart-loop"
+
+DEFECTS: Final = {
+    NO_FENCING: "the store accepts any token",
+    MARKER_FIRST: "the commit marker is written before the shards are acknowledged",
+    RESTORE_NEWEST_DIRECTORY: "restores the newest directory, committed or not",
+    MIXED_GENERATIONS: "one rank restores an older generation than the others",
+    RETENTION_BY_COUNT: "retention counts directories, committed or not, and removes the last good one",
+    RESTORE_SECOND_NEWEST: "restores an older committed generation without cause",
+    DIGEST_NOT_VERIFIED: "nobody compares digests",
+    RNG_NOT_RESTORED: "the random number generators stay fresh",
+    CURSOR_NOT_RESTORED: "the data cursor stays at the start",
+    OPTIMIZER_EMPTY: "the optimizer comes back empty",
+    SCHEDULE_NOT_RESTORED: "the learning-rate schedule starts over",
+    DOUBLE_COUNT_AFTER_RESIZE: "after a change of world size each rank begins at its old offset",
+    EPOCH_NOT_RAISED: "a re-formed group keeps the old epoch",
+    SHORT_TIMEOUT: "the stall timeout is shorter than a checkpoint and does not know phases",
+    NO_DETECTION: "nobody notices silence",
+    ORPHANS_SURVIVE: "a worker does not watch its agent",
+    RESTART_LOOP: "a restarted worker dies again at its first step, without end",
+}
+
+
+def active(settings: Settings, name: str) -> bool:
+    """Whether the deliberate bug `name` is switched on."""
+    if name not in DEFECTS:
+        raise KeyError(name)
+    return settings.defect == name

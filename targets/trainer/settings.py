@@ -1,0 +1,98 @@
+"""What a run sets (`CHAOS_SETTINGS`) and where a process stands (`CHAOS_NODES`, `CHAOS_NODE`, …)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+STORE_PORT = 7100
+COORDINATOR_PORT = 7200  # coordinator-1 listens on the next one
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the job, mirrored by target.yaml. Times are seconds."""
+
+    nodes: int = 4
+    steps: int = 100
+    checkpoint_every: int = 20
+    seed: int = 7
+    batch: int = 12  # samples of a step, over all ranks, at any world size
+    dataset: int = 960  # samples of one data epoch
+    min_world: int = 2
+    keep: int = 3  # committed generations that retention leaves
+    save: str = "sync"  # or "async"
+    defect: str = "none"
+
+    lease_ttl: float = 2.0  # leadership, at the store
+    lease_renew: float = 0.5
+    heartbeat: float = 0.25  # H, of agents and workers
+    member_ttl: float = 2.0  # an agent's lease; silence this long is confirmed as a failure
+    suspect_k: float = 4.0  # suspected after H + kσ of silence, between floor and ceiling
+    suspect_floor: float = 0.75
+    suspect_ceiling: float = 1.5
+    stall: float = 6.0  # without progress while training …
+    stall_checkpoint: float = 20.0  # … while saving
+    stall_start: float = 30.0  # … from the order to start to the end of the first step
+    lost_wait: float = 1.5  # for the return of a lost node
+    give_up: float = 30.0  # without a group that is large enough
+    max_failures: int = 6  # incarnations in a row that end without a step
+    commit_deadline: float = 20.0
+    try_timeout: float = 1.0  # of one try of a call
+    gloo_timeout: float = 60.0  # longer than detection: the coordinator decides first
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        """The defaults, overridden by the JSON object in `CHAOS_SETTINGS`; names of others are ignored."""
+        return msgspec.json.decode(os.environ.get("CHAOS_SETTINGS") or "{}", type=cls)
+
+
+class Address(NamedTuple):
+    """Where a service listens."""
+
+    host: str
+    port: int
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Who this process is and where the others are. Without a harness: addresses 127.0.0.2, 127.0.0.3, …"""
+
+    member: str
+    node: str
+    nodes: Mapping[str, str]  # name -> address
+    data: Path
+
+    @classmethod
+    def from_environment(cls, settings: Settings, *, member: str, node: str) -> Place:
+        """`member` and `node` are meant where the environment does not say."""
+        known = os.environ.get("CHAOS_NODES")
+        names = ["s0", *(f"n{i}" for i in range(settings.nodes))]
+        return cls(
+            member=os.environ.get("CHAOS_MEMBER") or member,
+            node=os.environ.get("CHAOS_NODE") or node,
+            nodes=msgspec.json.decode(known, type=dict[str, str])
+            if known
+            else {name: f"127.0.0.{i}" for i, name in enumerate(names, 2)},
+            data=Path(os.environ.get("CHAOS_DATA") or "data"),
+        )
+
+    @property
+    def address(self) -> str:
+        """Own address."""
+        return os.environ.get("CHAOS_ADDRESS") or self.nodes[self.node]
+
+    @property
+    def store(self) -> Address:
+        return Address(self.nodes["s0"], STORE_PORT)
+
+    def coordinator(self, index: int, settings: Settings) -> Address:
+        """coordinator-0 lives on the last training node, coordinator-1 on the first."""
+        node = f"n{settings.nodes - 1}" if index == 0 else "n0"
+        return Address(self.nodes[node], COORDINATOR_PORT + index)
+
+    def coordinators(self, settings: Settings) -> tuple[Address, ...]:
+        """Where to look for the leader."""
+        return tuple(self.coordinator(index, settings) for index in (0, 1))
