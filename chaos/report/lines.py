@@ -1,0 +1,170 @@
+"""One event as one line of plain text, for the console, the page and the evidence in JUnit."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from chaos.history import Event
+
+WIDEST = 300  # characters of a described event that are kept
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
+
+Data = Mapping[str, Any]
+
+
+def clean(text: object) -> str:
+    """`text` on one line without control characters: what a member says can neither steer a terminal nor break XML."""
+    return _CONTROL.sub(" ", str(text)).strip()
+
+
+def shorten(text: object, width: int = WIDEST) -> str:
+    """`clean`, cut to `width` with an ellipsis."""
+    line = clean(text)
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def seconds(value: float | None) -> str:
+    """A duration as people read it: `840 ms`, `3.2 s`, `2 min 5 s`; `–` where there is none."""
+    if value is None:
+        return "–"
+    if abs(value) < 0.9995:
+        return f"{value * 1000:.0f} ms"
+    if abs(value) < 119.95:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s"
+
+
+def number(value: object) -> str:
+    """A number without needless digits; `–` for None, other values as they are."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 10_000 else f"{value:.0f}"
+    return clean(value)
+
+
+def names(value: object) -> str:
+    """A list of names, the first eight of them."""
+    if not isinstance(value, list | tuple):
+        return clean(value if value not in (None, "") else "–")
+    shown = ", ".join(clean(v) for v in value[:8])
+    return shown + (f" and {len(value) - 8} more" if len(value) > 8 else "") or "–"
+
+
+def details(data: Data) -> str:
+    """Fields as `key=value`, in their order, as short JSON."""
+    return " ".join(f"{key}={_value(value)}" for key, value in data.items() if value is not None)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and len(value) > 8:
+        return f"[{len(value)} items]"
+    return msgspec.json.encode(value).decode()
+
+
+def how_ended(data: Data) -> str:
+    """`stopped`, `exit 1` or the signal's name, from the data of a `member.exited`."""
+    code = data.get("code")
+    if data.get("expected"):
+        return "stopped"
+    if isinstance(code, int) and code < 0:
+        try:
+            return signal.Signals(-code).name
+        except ValueError:
+            return f"signal {-code}"
+    return f"exit {code}"
+
+
+def _landed(d: Data) -> str:
+    whom = names(d.get("members") or d.get("nodes"))
+    return f"{d.get('kind', 'fault')} landed on {whom}: {details(d.get('evidence') or {})}"
+
+
+def _formed(d: Data) -> str:
+    origin = f"from generation {d['generation']} at step {d.get('step')}" if d.get("generation") else "from nothing"
+    return f"group formed: epoch {d.get('epoch')}, {d.get('world')} ranks, {origin}"
+
+
+def _step(d: Data) -> str:
+    return f"step {d.get('step')} on rank {d.get('rank')} of {d.get('world')}: loss {d.get('loss')}"
+
+
+def _sampled(d: Data) -> str:
+    late = ", late" if d.get("late") else ""
+    error = f", {d['error']}" if d.get("error") else ""
+    return f"{number(d.get('value'))}{late}{error}"
+
+
+# Kinds that a person wants to see as they happen.
+_KEY: dict[str, Callable[[Data], str]] = {
+    "run.started": lambda d: f"run of {d.get('experiment', '?')} with seed {d.get('seed', '?')}",
+    "run.ended": lambda d: f"run ended: {d.get('reason', '?')}",
+    "run.interrupted": lambda d: f"interrupted by signal {d.get('signal', '?')}: healing",
+    "target.starting": lambda d: "starting the target",
+    "target.ready": lambda d: "target is ready",
+    "target.finished": lambda d: f"target finished with {d.get('code')} ({d.get('member')})",
+    "target.hung": lambda d: f"no progress for {seconds(d.get('seconds'))}; alive: {names(d.get('alive'))}",
+    "baseline.met": lambda d: "steady state before the method: met",
+    "baseline.missed": lambda d: f"steady state before the method: not met; {details(d)}",
+    "method.started": lambda d: "method begins",
+    "final.started": lambda d: "final phase: everything healed, last reads",
+    "abort.triggered": lambda d: f"abort: {d.get('name')} is {number(d.get('value'))}",
+    "limit.reached": lambda d: f"limit reached: {d.get('name')} ({number(d.get('value'))})",
+    "member.started": lambda d: f"{d.get('member', '?')} started on {d.get('node')}, pid {d.get('pid')}",
+    "member.exited": lambda d: f"{d.get('member', '?')} ended: {how_ended(d)}",
+    "fault.landed": _landed,
+    "fault.healed": lambda d: f"{d.get('kind', 'fault')} healed after {seconds(d.get('seconds'))}",
+    "fault.failed": lambda d: f"{d.get('phase', 'fault')} failed: {d.get('error')}: {d.get('message')}",
+    "fault.missed": lambda d: f"never injected: {d.get('reason')}",
+    "group.formed": _formed,
+    "checkpoint.committed": lambda d: f"checkpoint {d.get('generation')} committed at step {d.get('step')}",
+    "checkpoint.aborted": lambda d: f"checkpoint {d.get('generation')} aborted: {d.get('reason')}",
+    "checkpoint.damaged": lambda d: f"checkpoint {d.get('generation')} damaged: {d.get('name')}, {d.get('reason')}",
+    "checkpoint.loaded": lambda d: f"rank {d.get('rank')} loaded checkpoint {d.get('generation')}",
+    "failure.detected": lambda d: f"{d.get('member')} declared failed ({d.get('class')}): {d.get('reason')}",
+    "recovery.action": lambda d: f"recovery: {d.get('action')} to epoch {d.get('epoch')}, {d.get('world')} ranks",
+    "recovery.validated": lambda d: f"recovery validated at step {d.get('step')}, loss {d.get('loss')}",
+    "job.completed": lambda d: f"job completed at step {d.get('step')}, loss {d.get('loss')}",
+    "job.failed": lambda d: f"job failed: {d.get('reason')}",
+}
+_REST: dict[str, Callable[[Data], str]] = {
+    "method.ended": lambda d: "method is over",
+    "point.reached": lambda d: f"waits at {d.get('name')}",
+    "fault.injecting": lambda d: f"injecting into {names(d.get('members') or d.get('nodes'))}",
+    "probe.sampled": _sampled,
+    "lease.granted": lambda d: f"lease of {d.get('resource')} to {d.get('holder')}, epoch {d.get('epoch')}",
+    "lease.expired": lambda d: f"lease of {d.get('resource')} expired, held by {d.get('holder')}",
+    "epoch.issued": lambda d: f"epoch {d.get('epoch')} issued to {d.get('holder')}: {d.get('reason')}",
+    "epoch.rejected": lambda d: f"{d.get('member')} refused: token {d.get('token')} below {d.get('highest')}",
+    "write.accepted": lambda d: f"{d.get('op')} {d.get('resource')} with token {d.get('token')} accepted",
+    "write.rejected": lambda d: (
+        f"{d.get('op')} {d.get('resource')} of {d.get('member')} refused: {d.get('reason')}, "
+        f"token {d.get('token')}, highest {d.get('highest')}"
+    ),
+    "group.forming": lambda d: f"forming epoch {d.get('epoch')} with {d.get('world')} ranks: {d.get('reason')}",
+    "step.completed": _step,
+    "failure.suspected": lambda d: f"{d.get('member')} suspected: {d.get('reason')}",
+}
+_LINES = _KEY | _REST
+
+KEY_KINDS = frozenset(_KEY)
+"""Kinds that matter while a run goes on; the rest is shown only on request."""
+
+
+def describe(event: Event) -> str:
+    """What happened, on one line of at most `WIDEST` characters; unknown kinds show their fields."""
+    line = _LINES.get(event.kind)
+    try:
+        text = line(event.data) if line else f"{event.kind} {details(event.data)}"
+    except (TypeError, ValueError, AttributeError):  # a target may put anything into a field
+        text = f"{event.kind} {details(event.data)}"
+    return shorten(text)

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chaos.history import Event
+from chaos.report.lines import KEY_KINDS, WIDEST, clean, describe, how_ended, number, seconds
+
+
+def event(kind: str, **data: Any) -> Event:
+    return Event(seq=0, t=0.0, wall=0.0, source="x", kind=kind, data=data)
+
+
+def test_every_event_of_a_run_has_a_line(events: list[Event]) -> None:
+    for told in events:
+        line = describe(told)
+        assert line
+        assert "\n" not in line
+
+
+def test_a_line_names_what_a_person_asks_for() -> None:
+    line = describe(event("failure.detected", member="worker-n2", **{"class": "partition"}, reason="silent 2 s"))
+    assert line == "worker-n2 declared failed (partition): silent 2 s"
+
+
+def test_an_unknown_kind_shows_its_fields() -> None:
+    assert describe(event("queue.stalled", depth=3, names=["a"])) == 'queue.stalled depth=3 names=["a"]'
+
+
+@pytest.mark.parametrize("kind", sorted(KEY_KINDS))
+def test_fields_that_are_missing_or_of_another_type_do_not_matter(kind: str) -> None:
+    assert describe(event(kind))
+    fields = ("member", "members", "evidence", "seconds", "value", "code", "generation", "loss")
+    assert describe(event(kind, **{key: [{"deep": [1, None]}] for key in fields}))
+
+
+def test_a_member_cannot_steer_the_terminal() -> None:
+    line = describe(event("job.failed", reason="\x1b[2J\x07 gone\r\nfault landed \x9b31m"))
+    assert all(c.isprintable() for c in line)
+
+
+def test_a_long_line_is_cut() -> None:
+    line = describe(event("job.failed", reason="x" * 10_000))
+    assert len(line) == WIDEST
+    assert line.endswith("…")
+
+
+def test_a_lone_surrogate_is_removed() -> None:
+    assert clean("a\ud800b") == "a b"
+
+
+def test_durations_read_as_people_say_them() -> None:
+    assert [seconds(v) for v in (None, 0.0404, 3.21, 61.0, 125.4)] == ["–", "40 ms", "3.2 s", "61.0 s", "2 min 5 s"]
+
+
+def test_numbers_keep_four_digits() -> None:
+    assert [number(v) for v in (None, 0.123456, 118.0, 123456.7, 7, "x")] == ["–", "0.1235", "118", "123457", "7", "x"]
+
+
+def test_an_end_is_told_by_its_signal() -> None:
+    assert how_ended({"code": -9}) == "SIGKILL"
+    assert how_ended({"code": -9, "expected": True}) == "stopped"
+    assert how_ended({"code": 3}) == "exit 3"
+    assert how_ended({"code": -99}) == "signal 99"
