@@ -6,6 +6,7 @@ A frame is a 4-byte big-endian length, a JSON object of that length, and `body` 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import random
 import socket
@@ -50,6 +51,11 @@ class Unreachable(Exception):
 
 class Garbled(ConnectionError):
     """The peer sent something that is no frame; the connection is of no more use."""
+
+
+def digest(data: bytes) -> str:
+    """How shards and manifests are named by their content."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def encode(header: dict[str, Any], body: bytes = b"") -> bytes:
