@@ -13,7 +13,8 @@ import socket
 import struct
 import threading
 import time
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from targets.trainer.settings import Address
 
@@ -22,13 +23,14 @@ MAX_HEADER = 1 << 20
 MAX_BODY = 1 << 31
 
 
-class Frame(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Frame:
     """One message."""
 
     header: dict[str, Any]
     body: bytes = b""
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: str) -> Any:
         """A field of the header."""
         return self.header[key]
 

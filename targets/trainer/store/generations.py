@@ -1,0 +1,273 @@
+"""Generations of a checkpoint on disk. A generation is what its manifest says, never what its folder looks like.
+
+gen-000003/ begun.json      opened: step, epoch, world
+            shards/NAME     immutable
+            decision.json   two-phase commit: from here on it must be committed, by whoever leads
+            manifest.json
+            COMMITTED       only now it may be restored
+            DAMAGED         never again
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from targets.trainer import defects, wire
+from targets.trainer.settings import Settings
+from targets.trainer.store import durable
+from targets.trainer.store.ledger import Emit
+from targets.trainer.wire import Refused
+
+_SHARD_NAME = re.compile(r"(?!\.\.?$)[\w.-]{1,100}", re.ASCII)
+_FOLDER_NAME = re.compile(r"gen-(\d{6,})")
+
+
+class Shard(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a generation, by content."""
+
+    name: str
+    rank: int
+    length: int
+    digest: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a generation is."""
+
+    generation: int
+    step: int
+    epoch: int
+    world: int
+    shards: tuple[Shard, ...]
+    loss: float | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [shard.name for shard in self.shards]
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """How a generation was opened."""
+
+    step: int
+    epoch: int
+    world: int
+
+
+class Generations:
+    """All generations of one job. Methods raise Refused; the caller has checked the token and calls one at a time."""
+
+    def __init__(self, folder: Path, settings: Settings, emit: Emit) -> None:
+        self._root, self._settings, self._emit = folder, settings, emit
+        durable.make_folder(folder)
+        durable.clear_removed(folder)
+        self._last = max(self._numbers(), default=0)
+
+    def begin(self, generation: int, step: int, epoch: int, world: int) -> dict[str, Any]:
+        """Open a generation, so that it takes shards."""
+        folder = self._folder(generation)
+        opened = Begun(step=step, epoch=epoch, world=world)
+        if (folder / "begun.json").exists():
+            if self._begun(generation) != opened:
+                raise Refused({"error": "immutable"})
+            return {}
+        durable.make_folder(folder)
+        durable.make_folder(folder / "shards")
+        durable.write(folder / "begun.json", msgspec.json.encode(opened))
+        self._last = max(self._last, generation)
+        if defects.active(self._settings, defects.RETENTION_BY_COUNT):
+            self._remove(self._numbers()[:-1])
+        return {}
+
+    def put(self, generation: int, shard: Shard, body: bytes) -> dict[str, Any]:
+        """Store a shard; a second time only with the same content."""
+        path = self._shard_path(generation, shard.name)
+        self._verify(shard, body)
+        if path.exists():
+            if path.read_bytes() != body:
+                raise Refused({"error": "immutable"})
+            return {}
+        decided = (self._folder(generation) / "decision.json").exists()
+        if decided and not defects.active(self._settings, defects.MARKER_FIRST):
+            raise Refused({"error": "immutable"})
+        durable.write(path, body)
+        self._emit(
+            "checkpoint.shard_written",
+            generation=generation, name=shard.name, rank=shard.rank, bytes=shard.length, digest=shard.digest,
+        )  # fmt: skip
+        return {}
+
+    def decide(self, generation: int, manifest: Manifest) -> dict[str, Any]:
+        """The durable decision to commit: every shard that the manifest names is there and matches."""
+        folder = self._folder(generation)
+        if not defects.active(self._settings, defects.MARKER_FIRST):
+            decided = self._manifest(folder / "decision.json")
+            if decided is not None:
+                if decided.shards != manifest.shards or decided.step != manifest.step:
+                    raise Refused({"error": "immutable"})
+                return {}
+            for shard in manifest.shards:
+                path = self._shard_path(generation, shard.name)
+                if not path.exists():
+                    raise Refused({"error": "incomplete", "name": shard.name})
+                self._verify(shard, path.read_bytes())
+        durable.write(folder / "decision.json", msgspec.json.encode(manifest))
+        return {}
+
+    def commit(self, generation: int) -> dict[str, Any]:
+        """Publish a decided generation: manifest, then marker."""
+        folder = self._folder(generation)
+        manifest = self._manifest(folder / "decision.json")
+        if manifest is None:
+            raise Refused({"error": "incomplete"})
+        text = msgspec.json.encode(manifest)
+        again = (folder / "COMMITTED").exists()
+        if not again or defects.active(self._settings, defects.MARKER_FIRST):
+            durable.write(folder / "manifest.json", text)
+            durable.write(folder / "COMMITTED", wire.digest(text).encode())
+        if not again:
+            self._emit(
+                "checkpoint.committed",
+                generation=generation, step=manifest.step, epoch=manifest.epoch, shards=manifest.names,
+                digest=wire.digest(text),
+            )  # fmt: skip
+            self._rot(generation, manifest.shards)
+            self._retain()
+        return {}
+
+    def abort(self, generation: int, reason: str) -> dict[str, Any]:
+        """Give up a generation that nobody decided to commit; its shards are removed."""
+        folder = self._folder(generation)
+        if (folder / "decision.json").exists():
+            raise Refused({"error": "decided"})
+        keeps = defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY)
+        if folder.exists() and not keeps:
+            durable.remove_folder(folder)
+            self._emit("checkpoint.aborted", generation=generation, reason=reason)
+        return {}
+
+    def damaged(self, generation: int, name: str, reason: str) -> dict[str, Any]:
+        """Mark a generation so that it is never offered again."""
+        mark = self._folder(generation) / "DAMAGED"
+        if not mark.exists():
+            durable.write(mark, f"{name}: {reason}\n".encode())
+            self._emit("checkpoint.damaged", generation=generation, name=name, reason=reason)
+        return {}
+
+    def listing(self) -> dict[str, Any]:
+        """All generations that exist, oldest first, and the highest number ever begun."""
+        return {"generations": [self._describe(number) for number in self._numbers()], "last": self._last}
+
+    def manifest(self, generation: int) -> Manifest:
+        """The manifest of a committed generation."""
+        folder = self._folder(generation)
+        if (folder / "COMMITTED").exists():
+            manifest = self._manifest(folder / "manifest.json")
+            assert manifest is not None, "a marker is only written after its manifest"
+            return manifest
+        if defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY):
+            return self._look_alike(generation)
+        raise Refused({"error": "incomplete"})
+
+    def shard(self, generation: int, name: str) -> bytes:
+        """The bytes of a shard of a committed generation, as its manifest says."""
+        shard = next((shard for shard in self.manifest(generation).shards if shard.name == name), None)
+        if shard is None:
+            raise Refused({"error": "unknown", "name": name})
+        path = self._shard_path(generation, name)
+        if not path.exists():
+            raise Refused({"error": "incomplete", "name": name})
+        body = path.read_bytes()
+        self._verify(shard, body)
+        return body
+
+    def _verify(self, shard: Shard, body: bytes) -> None:
+        if defects.active(self._settings, defects.DIGEST_NOT_VERIFIED):
+            return
+        if len(body) != shard.length:
+            raise Refused({"error": "length", "name": shard.name, "length": len(body)})
+        if wire.digest(body) != shard.digest:
+            raise Refused({"error": "digest", "name": shard.name})
+
+    def _retain(self) -> None:
+        known = [self._describe(number) for number in self._numbers()]
+        good = [d["generation"] for d in known if d["state"] == "committed" and not d["damaged"]]
+        kept = good[-max(self._settings.keep, 1) :]
+        if kept:
+            # Open and decided generations are never older than the oldest that is kept, or belong to nobody any more.
+            self._remove([number for number in self._numbers() if number < kept[0]])
+
+    def _remove(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            durable.remove_folder(self._folder(number))
+            self._emit("checkpoint.removed", generation=number)
+
+    def _rot(self, generation: int, shards: Sequence[Shard]) -> None:
+        """Stands for a bad disk: one bit of each shard flips."""
+        unverified = defects.active(self._settings, defects.DIGEST_NOT_VERIFIED)
+        if generation != self._settings.rot_generation and not unverified:
+            return
+        for shard in shards:
+            path = self._shard_path(generation, shard.name)
+            if not shard.name.startswith(".") and path.exists():
+                body = bytearray(path.read_bytes())
+                body[len(body) // 2] ^= 1
+                durable.write(path, bytes(body))
+
+    def _numbers(self) -> list[int]:
+        found = (_FOLDER_NAME.fullmatch(path.name) for path in self._root.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+
+    def _describe(self, generation: int) -> dict[str, Any]:
+        folder = self._folder(generation)
+        decided, committed = (folder / "decision.json").exists(), (folder / "COMMITTED").exists()
+        begun = self._begun(generation)
+        return {
+            "generation": generation,
+            "step": begun.step if begun else 0,
+            "state": "committed" if committed else "decided" if decided else "open",
+            "damaged": (folder / "DAMAGED").exists(),
+        }
+
+    def _folder(self, generation: int) -> Path:
+        return self._root / f"gen-{generation:06}"
+
+    def _shard_path(self, generation: int, name: str) -> Path:
+        if not _SHARD_NAME.fullmatch(name):
+            raise Refused({"error": "unknown", "name": name})
+        folder = self._folder(generation)
+        if not (folder / "begun.json").exists():
+            raise Refused({"error": "unknown", "generation": generation})
+        return folder / "shards" / name
+
+    def _begun(self, generation: int) -> Begun | None:
+        path = self._folder(generation) / "begun.json"
+        return msgspec.json.decode(path.read_bytes(), type=Begun) if path.exists() else None
+
+    @staticmethod
+    def _manifest(path: Path) -> Manifest | None:
+        return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.exists() else None
+
+    def _look_alike(self, generation: int) -> Manifest:
+        """What a folder seems to hold: the deliberate bug takes it for a manifest."""
+        begun = self._begun(generation)
+        if begun is None:
+            raise Refused({"error": "unknown"})
+        files = sorted(f for f in (self._folder(generation) / "shards").iterdir() if f.suffix != ".half")
+        shards = tuple(
+            Shard(name=f.name, rank=0, length=f.stat().st_size, digest=wire.digest(f.read_bytes())) for f in files
+        )
+        return Manifest(generation=generation, step=begun.step, epoch=begun.epoch, world=begun.world, shards=shards)
+
+
+def manifest_of(fields: Mapping[str, Any]) -> Manifest:
+    """A manifest from a message; Refused when it is none."""
+    try:
+        return msgspec.convert(fields, Manifest)
+    except msgspec.ValidationError as error:
+        raise Refused({"error": "unknown", "reason": str(error)}) from error
