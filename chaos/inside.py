@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
