@@ -1,0 +1,73 @@
+"""The recovery contract of a run: each figure beside its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from chaos.report.lines import number, seconds
+from chaos.result import Check, Kind, Recovery, Result
+from chaos.verdict import Outcome
+
+TERMS = (("detect", "detect"), ("restart", "restart"), ("load", "load"), ("warmup", "warm-up"))
+_UNITS = (("steps", "steps"), ("samples", "samples"), ("seconds", "s"))
+
+
+class Figure(NamedTuple):
+    """A measured value; `limit` None: nothing was promised. `outcome` None: not judged."""
+
+    name: str  # as the experiment's file calls it: rto.total
+    label: str
+    value: float | None
+    limit: float | None
+    unit: str
+    outcome: Outcome | None
+
+    @property
+    def share(self) -> float:
+        """How much of the budget is spent; 0 where either is unknown."""
+        return self.value / self.limit if self.value is not None and self.limit else 0.0
+
+    def __str__(self) -> str:
+        value = amount(self.value, self.unit)
+        return value if self.limit is None else f"{value} of {amount(self.limit, self.unit)}"
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A value with its unit."""
+    if unit == "s":
+        return seconds(value)
+    return f"{number(value)} {unit}".strip() if value is not None else "–"
+
+
+def rto(result: Result, recovery: Recovery) -> tuple[Figure, ...]:
+    """The total and the four terms that add up to it."""
+    whole = _figure(result, "rto.total", "RTO", recovery.total, "s")
+    return (whole, *(_figure(result, f"rto.{f}", label, getattr(recovery, f), "s") for f, label in TERMS))
+
+
+def rpo(result: Result, recovery: Recovery) -> tuple[Figure, ...]:
+    """What was lost, in steps, samples and seconds."""
+    return tuple(_figure(result, f"rpo.{f}", f"RPO, {f}", getattr(recovery, f"lost_{f}"), unit) for f, unit in _UNITS)
+
+
+def measured(check: Check) -> str:
+    """`3.2 s of 6 s`: the value of a check beside its bound, where it has them."""
+    value, limit, unit = (check.measured.get(key) for key in ("value", "limit", "unit"))
+    if "value" not in check.measured:
+        return ""
+    shown = amount(value, str(unit or "")) if isinstance(value, int | float | None) else number(value)
+    bounded = isinstance(limit, int | float)
+    return f"{shown} of {amount(limit, str(unit or ''))}" if bounded else shown
+
+
+def ordered(result: Result) -> Iterator[Check]:
+    """The checks, what needs attention first, else in the order of the experiment."""
+    rank = {Outcome.FAIL: 0, Outcome.UNKNOWN: 1, Outcome.PASS: 2}
+    yield from sorted(result.checks, key=lambda c: rank[c.verdict.outcome])
+
+
+def _figure(result: Result, name: str, label: str, value: float | None, unit: str) -> Figure:
+    check = next((c for c in result.of(Kind.BUDGET) if c.name == name), None)
+    limit = check.measured.get("limit") if check else None
+    return Figure(name, label, value, limit, unit, check.verdict.outcome if check else None)

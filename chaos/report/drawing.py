@@ -1,0 +1,168 @@
+"""Lanes and curves as shapes with coordinates: what the page's template draws, without a word of markup."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from chaos.history import History
+from chaos.report.curves import Curve, Point, curves
+from chaos.report.lanes import Band, Lane, bands, end_of, lanes
+from chaos.report.lines import number, seconds
+
+LEFT, RIGHT = 150.0, 990.0  # of the plot, in a picture 1000 wide
+ROW = 22.0  # height of a lane
+TOP = 40.0
+HEIGHT = 110.0  # of a chart
+_CHARTS = 8
+_COLORS = 6  # epochs share so many colours
+
+
+class Box(NamedTuple):
+    """A rectangle with what it says."""
+
+    x: float
+    width: float
+    style: str
+    title: str
+
+
+class Dot(NamedTuple):
+    """A mark on a lane."""
+
+    x: float
+    style: str
+    title: str
+    seq: int
+
+
+class Track(NamedTuple):
+    """A lane as drawn."""
+
+    name: str
+    about: str
+    y: float
+    boxes: tuple[Box, ...]
+    marks: tuple[Dot, ...]
+
+
+class Tick(NamedTuple):
+    """A line of the grid."""
+
+    x: float
+    label: str
+
+
+class Shade(NamedTuple):
+    """A fault across the whole picture."""
+
+    x: float
+    width: float
+    label: str
+    title: str
+
+
+class Timeline(NamedTuple):
+    """All members over the run."""
+
+    lanes: tuple[Track, ...]
+    shades: tuple[Shade, ...]
+    ticks: tuple[Tick, ...]
+    flags: tuple[Dot, ...]  # generations that were committed
+    height: float
+    hidden: int  # members without a lane
+    end: float
+
+
+class Chart(NamedTuple):
+    """One curve as drawn."""
+
+    title: str
+    lines: tuple[str, ...]  # points of polylines
+    low: str
+    high: str
+    limit: float | None  # y of the bound
+
+
+def timeline(history: History) -> Timeline:
+    """The members' lives as boxes, key events as marks, faults as shades."""
+    end = max(end_of(history), 1e-3)
+    shown, hidden = lanes(history)
+    standing = bands(history)
+    tracks = tuple(_track(lane, TOP + i * ROW, end, standing) for i, lane in enumerate(shown))
+    commits = history.of("checkpoint.committed")
+    every = math.ceil(len(commits) / 60) if commits else 1
+    flags = tuple(
+        Dot(x_of(e.t, end), "generation", f"generation {e.get('generation')}, step {e.get('step')}", e.seq)
+        for e in commits[::every]
+    )
+    shades = tuple(_shade(band, end) for band in standing[:200])
+    return Timeline(tracks, shades, tuple(_ticks(end)), flags, TOP + len(shown) * ROW + 8, hidden, end)
+
+
+def charts(history: History, line: Timeline, limits: Mapping[str, float]) -> tuple[Chart, ...]:
+    """The curves of the run on the same axis of time; `limits` holds bounds by the curve's title."""
+    return tuple(_chart(curve, line.end, limits.get(curve.title)) for curve in curves(history)[:_CHARTS])
+
+
+def x_of(t: float, end: float) -> float:
+    """Where a moment lies."""
+    return round(LEFT + (RIGHT - LEFT) * min(max(t / end, 0.0), 1.0), 1)
+
+
+def _track(lane: Lane, y: float, end: float, standing: tuple[Band, ...]) -> Track:
+    boxes = []
+    for begin, stop, state, epoch, why in lane.spans:
+        style = f"{state} e{epoch % _COLORS}" if state == "alive" and epoch is not None else state
+        told = f"{lane.name}: {why if state == 'dead' else state}" + (f", epoch {epoch}" if epoch is not None else "")
+        title = f"{told}, {seconds(begin)} to {seconds(stop)}"
+        boxes.append(Box(x_of(begin, end), _width(begin, stop, end), style, title))
+    for band in standing:
+        if lane.name in band.members:
+            boxes.append(Box(x_of(band.begin, end), _width(band.begin, band.end, end), "hit", f"{band.step} stands"))
+    marks = tuple(
+        Dot(x_of(m.t, end), m.kind.partition(".")[0], f"#{m.seq} {m.t:.3f} s {m.text}{_times(m.times)}", m.seq)
+        for m in lane.marks
+    )
+    return Track(lane.name, " ".join(filter(None, (lane.role, lane.node))), y, tuple(boxes), marks)
+
+
+def _times(count: int) -> str:
+    return f" (× {count} here)" if count > 1 else ""
+
+
+def _width(begin: float, end: float, whole: float) -> float:
+    return round(max(x_of(end, whole) - x_of(begin, whole), 1.0), 1)
+
+
+def _shade(band: Band, end: float) -> Shade:
+    how = f"healed after {seconds(band.end - band.begin)}" if band.end > band.begin else "instant"
+    title = f"#{band.seq} {band.kind} at {band.begin:.3f} s, {how if band.healed else 'never healed'}"
+    return Shade(x_of(band.begin, end), _width(band.begin, band.end, end), band.step, title)
+
+
+def _ticks(end: float) -> Iterator[Tick]:
+    rough = end / 8
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * power for s in (1, 2, 5, 10) if s * power >= rough)
+    for i in range(int(end / step) + 1):
+        yield Tick(x_of(i * step, end), f"{number(round(i * step, 6))} s")
+
+
+def _chart(curve: Curve, end: float, limit: float | None) -> Chart:
+    low = 0.0 if 0 <= curve.low < curve.high / 2 else curve.low
+    high = max(curve.high, limit if limit is not None else curve.high)
+    low = min(low, limit if limit is not None else low)
+    span = high - low or 1.0
+
+    def y_of(value: float) -> float:
+        return round(HEIGHT - 6 - (HEIGHT - 16) * (value - low) / span, 1)
+
+    def line(piece: tuple[Point, ...]) -> str:
+        if len(piece) == 1:  # a point alone would not be seen
+            piece = (*piece, (piece[0][0] + end / 400, piece[0][1]))
+        return " ".join(f"{x_of(t, end)},{y_of(v)}" for t, v in piece)
+
+    bound = None if limit is None else y_of(limit)
+    return Chart(curve.title, tuple(map(line, curve.pieces)), number(low), number(high), bound)

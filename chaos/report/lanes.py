@@ -1,0 +1,178 @@
+"""What each member went through: spans of life with their epoch, freezes and ends, for the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from chaos.history import Event, History
+from chaos.report.board import is_freeze
+from chaos.report.lines import KEY_KINDS, describe, how_ended
+
+_MARKED = KEY_KINDS - {"member.started"} | {"write.rejected", "epoch.rejected", "failure.suspected"}
+_MOST = 60  # lanes
+
+
+class Span(NamedTuple):
+    """A stretch of a member's life. `state`: alive, frozen, dead or stopped."""
+
+    begin: float
+    end: float
+    state: str
+    epoch: int | None
+    why: str = ""
+
+
+class Mark(NamedTuple):
+    """An event on a lane; `times` of the same kind fell on this spot."""
+
+    t: float
+    seq: int
+    kind: str
+    text: str
+    times: int
+
+
+class Band(NamedTuple):
+    """A fault from landing to heal; an instant one begins where it ends."""
+
+    begin: float
+    end: float
+    step: str
+    kind: str
+    members: tuple[str, ...]
+    healed: bool
+    seq: int
+
+
+class Lane(NamedTuple):
+    """One member, or the harness."""
+
+    name: str
+    role: str
+    node: str
+    spans: tuple[Span, ...]
+    marks: tuple[Mark, ...]
+
+
+def end_of(history: History) -> float:
+    """The length of the run in seconds: sources differ by milliseconds, so the last events decide."""
+    return max((e.t for e in history[-100:]), default=0.0)
+
+
+def bands(history: History) -> tuple[Band, ...]:
+    """The faults that landed, in order."""
+    end = end_of(history)
+    open_, found = dict[str, Event](), list[Band]()
+    for event in history.of("fault.landed", "fault.healed"):
+        if event.kind == "fault.landed" and not event.get("instant"):
+            open_[event.source] = event
+        elif event.kind == "fault.landed":
+            found.append(_band(event, event.t, healed=True))
+        elif landed := open_.pop(event.source, None):
+            found.append(_band(landed, event.t, healed=True))
+    found += [_band(landed, end, healed=False) for landed in open_.values()]
+    return tuple(sorted(found, key=lambda band: band.seq))
+
+
+def lanes(history: History, columns: int = 400) -> tuple[tuple[Lane, ...], int]:
+    """The lanes in order of first appearance, the harness first; and how many members more there were."""
+    end = end_of(history)
+    tracks = {_HARNESS: _Track(_HARNESS)}
+    for event in history.of(*_WATCHED):
+        _follow(tracks, event)
+    marks = _marks(tracks, history, max(end, 1e-9) / columns)
+    busiest = sorted(tracks, key=lambda name: (name != _HARNESS, not marks.get(name)))[:_MOST]
+    shown = [track for name, track in tracks.items() if name in busiest]
+    return tuple(t.lane(end, marks.get(t.name, [])) for t in shown), len(tracks) - len(shown)
+
+
+_HARNESS = "harness"
+_EPOCHS = ("step.completed", "checkpoint.loaded", "checkpoint.loading", "group.forming", "group.formed")
+_WATCHED = ("member.started", "member.exited", "fault.landed", "fault.healed", "epoch.issued", *_EPOCHS)
+
+
+@dataclass(slots=True)
+class _Track:
+    """A lane in the making: what the member is since when."""
+
+    name: str
+    role: str = ""
+    node: str = ""
+    pid: object = None
+    state: str = ""
+    why: str = ""
+    epoch: int | None = None
+    since: float = 0.0
+    spans: list[Span] = field(default_factory=list)
+
+    def turn(self, t: float, state: str, why: str = "") -> None:
+        if state != self.state:
+            self._cut(t)
+            self.state, self.why = state, why
+
+    def enter(self, t: float, epoch: int) -> None:
+        if epoch != self.epoch:
+            self._cut(t)
+            self.epoch = epoch
+
+    def lane(self, end: float, marks: list[Mark]) -> Lane:
+        self._cut(end)
+        return Lane(self.name, self.role, self.node, tuple(self.spans), tuple(marks))
+
+    def _cut(self, t: float) -> None:
+        if self.state and t > self.since:
+            self.spans.append(Span(self.since, t, self.state, self.epoch, self.why))
+        self.since = t
+
+
+def _follow(tracks: dict[str, _Track], event: Event) -> None:
+    d = event.data
+    name = str(d.get("member") or event.source)
+    if event.kind == "member.started":
+        track = tracks.setdefault(name, _Track(name))
+        track.role, track.node, track.pid = str(d.get("role") or ""), str(d.get("node") or ""), d.get("pid")
+        track.turn(event.t, "alive")
+    elif event.kind == "member.exited":
+        if name in tracks and tracks[name].pid in (None, d.get("pid")):
+            tracks[name].turn(event.t, "stopped" if d.get("expected") else "dead", how_ended(d))
+    elif event.kind.startswith("fault."):
+        _freeze(tracks, event)
+    else:
+        who = str(d.get("holder")) if event.kind == "epoch.issued" else event.source
+        epoch = d.get("epoch")
+        if who in tracks and isinstance(epoch, int):
+            tracks[who].enter(event.t, epoch)
+
+
+def _freeze(tracks: dict[str, _Track], event: Event) -> None:
+    if not is_freeze(str(event.get("kind"))):
+        return
+    if event.kind == "fault.landed":
+        for name in map(str, event.get("members") or ()):
+            if name in tracks and tracks[name].state == "alive":
+                tracks[name].turn(event.t, "frozen", event.source)
+    else:
+        for track in tracks.values():
+            if track.state == "frozen" and track.why == event.source:
+                track.turn(event.t, "alive")
+
+
+def _band(landed: Event, end: float, *, healed: bool) -> Band:
+    whom = tuple(map(str, landed.get("members") or ()))
+    step = landed.source.removeprefix("fault:")
+    return Band(landed.t, max(end, landed.t), step, str(landed.get("kind")), whom, healed, landed.seq)
+
+
+def _marks(tracks: dict[str, _Track], history: History, width: float) -> dict[str, list[Mark]]:
+    """The key events by lane, one mark for all of a kind that fall on the same spot."""
+    spots: dict[tuple[str, str, int], tuple[Event, int]] = {}
+    for event in history.of(*_MARKED):
+        where = str(event.get("member")) if event.kind == "member.exited" else event.source
+        spot = (where if where in tracks else _HARNESS, event.kind, int(event.t / width))
+        first, count = spots.get(spot, (event, 0))
+        spots[spot] = (first, count + 1)
+    marks: dict[str, list[Mark]] = {}
+    for (where, kind, _), (first, count) in spots.items():
+        marks.setdefault(where, []).append(Mark(first.t, first.seq, kind, describe(first), count))
+    return marks
