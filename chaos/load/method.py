@@ -1,0 +1,132 @@
+"""The steps of a method, and how they refer to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from chaos.api import Duration, Selector
+from chaos.experiment import Step
+from chaos.load.document import INVALID, Node, Problems, show
+from chaos.load.hypotheses import unique_names
+from chaos.load.plugins import find
+from chaos.load.reader import Reader
+from chaos.load.selectors import Written, check_selectors, read_selector
+from chaos.load.triggers import Scope, read_trigger
+from chaos.registry import Registry, did_you_mean
+from chaos.trigger import After
+
+OWN = ("fault", "name", "when", "hold")
+
+
+def read_method(node: Node, scope: Scope, registry: Registry, problems: Problems) -> tuple[Step, ...]:
+    """The steps; `after` names steps, whatever was written."""
+    if isinstance(node.value, dict) and "mix" in node.value:
+        problems.add(node.keys["mix"], "a `mix` is not there yet", "write the method as a list of steps")
+        return ()
+    if not isinstance(node.value, list):
+        if node.value is not INVALID:
+            reason = f"`method` is a list of steps, not {show(node.value)}"
+            problems.add(node.place, reason, "`method: []` is an experiment without a fault")
+        return ()
+    names = unique_names(node.value, "fault", problems)
+    read = [_step(item, name, scope, registry, problems) for item, name in zip(node.value, names, strict=True)]
+    places = _after_places(node.value)
+    steps = {name: step for name, step in zip(names, read, strict=True) if step is not INVALID}
+    _resolve_after(steps, names, [_kind(item) for item in node.value], places, problems)
+    _check_after(steps, dict(zip(names, places, strict=True)), problems)
+    return tuple(steps.values())
+
+
+def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Problems) -> Any:
+    written: list[Written] = []
+
+    def selector(node: Node) -> Any:
+        read = read_selector(node, problems)
+        if read is not INVALID:
+            written.append(Written(node, read))
+        return read
+
+    reader = Reader(problems, {Selector: selector})
+    cls: Any = find(node, "fault", registry, reader)
+    entries = node.value if isinstance(node.value, dict) else {}
+    fault: Any = INVALID
+    if cls is not INVALID:
+        fault = reader.struct(node, cls, f"`{_kind(node)}`", ignore=OWN)
+    if isinstance(node.value, dict) and "when" not in entries:
+        problems.add(node.place, "no trigger", "add `when:` with at, event, point, log, probe, after, every or poisson")
+    when: Any = read_trigger(entries["when"], reader, scope) if "when" in entries else INVALID
+    if "name" in entries:
+        reader.read(entries["name"], str)
+    hold = reader.read(entries["hold"], Duration) if "hold" in entries else None
+    if cls is not INVALID and cls.instant and hold is not None:
+        problems.add(node.keys["hold"], f"`{_kind(node)}` is done in an instant: nothing to hold", "remove `hold`")
+    if scope.target is not None and fault is not INVALID:
+        check_selectors(written, scope.target.slots, problems)
+    if fault is INVALID or when is INVALID:
+        return INVALID
+    return Step(name=name, kind=_kind(node), fault=fault, when=when, hold=None if hold is INVALID else hold)
+
+
+def _kind(node: Node) -> str:
+    return str(node.value["fault"].plain()) if isinstance(node.value, dict) and "fault" in node.value else ""
+
+
+def _after_places(nodes: Sequence[Node]) -> list[Node | None]:
+    """The node of each step's `after`, None where it has none."""
+    found: list[Node | None] = []
+    for node in nodes:
+        when = node.value.get("when") if isinstance(node.value, dict) else None
+        found.append(when.value.get("after") if when is not None and isinstance(when.value, dict) else None)
+    return found
+
+
+def _resolve_after(
+    steps: dict[str, Step],
+    names: Sequence[str],
+    kinds: Sequence[str],
+    places: Sequence[Node | None],
+    problems: Problems,
+) -> None:
+    """Put the name of the step in place of what was written, which may be its kind."""
+    for name, node in zip(names, places, strict=True):
+        step = steps.get(name)
+        if node is None or step is None or not isinstance(step.when, After):
+            continue
+        target = step.when.step
+        of_kind = [n for n, kind in zip(names, kinds, strict=True) if kind == target]
+        if target in names:
+            continue
+        if len(of_kind) == 1:
+            steps[name] = msgspec.structs.replace(step, when=msgspec.structs.replace(step.when, step=of_kind[0]))
+        elif of_kind:
+            problems.add(node.place, f"{len(of_kind)} steps are `{target}`", f"name one: {', '.join(of_kind)}")
+        else:
+            problems.add(node.place, f"no step is named `{target}`", did_you_mean(target, names))
+
+
+def _check_after(steps: Mapping[str, Step], places: Mapping[str, Node | None], problems: Problems) -> None:
+    """Tell cycles once each, and waits for a heal that never comes."""
+    told: set[str] = set()
+    for name, step in steps.items():
+        node = places[name]
+        if node is None or not isinstance(step.when, After):
+            continue
+        trail = [name]
+        current = steps.get(step.when.step)
+        while current is not None and current.name not in trail:
+            trail.append(current.name)
+            current = steps.get(current.when.step) if isinstance(current.when, After) else None
+        if current is not None and current.name == name and name not in told:
+            told.update(trail)
+            ring = " after ".join(f"`{n}`" for n in (*trail, name))
+            problems.add(node.place, f"a cycle: {ring}", "start one of them by another trigger")
+        before = steps.get(step.when.step)
+        if step.when.healed and before is not None:
+            if before.fault.instant:
+                problems.add(node.place, f"`{before.name}` is done in an instant and never healed", "remove `healed`")
+            elif before.hold is None:
+                reason = f"`{before.name}` is held to the end, so its heal comes too late"
+                problems.add(node.place, reason, f"give `{before.name}` a `hold`")

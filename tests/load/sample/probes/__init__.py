@@ -1,0 +1,1 @@
+"""Tiny plugins that the tests of the registry and the loader know in full."""
