@@ -1,0 +1,125 @@
+"""Save and restore through `torch.distributed.checkpoint`: staged on this node, kept by the store."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+
+from chaos.inside import emit, point
+from targets.trainer import defects
+from targets.trainer.settings import Settings
+from targets.trainer.wire import Caller, Refused, digest
+from targets.trainer.worker.group import Group
+from targets.trainer.worker.state import PARTS, TrainState
+
+METADATA = ".metadata"
+UNRESTORED = {
+    defects.RNG_NOT_RESTORED: "rng",
+    defects.CURSOR_NOT_RESTORED: "data",
+    defects.SCHEDULE_NOT_RESTORED: "schedule",
+}
+
+
+class Damaged(Exception):
+    """A stored shard is not what its manifest says; `reason` is a word of the protocol."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, reason
+        super().__init__(f"shard {name}: {reason}")
+
+
+class Restored(NamedTuple):
+    """Where the live state comes from."""
+
+    generation: int
+    step: int
+    world: int  # that saved it
+
+
+class Vault:
+    """A rank's way to the store. Every write carries the epoch of the group as its fencing token."""
+
+    def __init__(self, store: Caller, group: Group, epoch: int, staging: Path, settings: Settings) -> None:
+        self._store, self._group, self._epoch, self._settings = store, group, epoch, settings
+        self._staging = staging / f"rank-{group.rank}"
+        shutil.rmtree(self._staging, ignore_errors=True)  # an earlier incarnation's
+
+    def save(self, tensors: dict[str, Tensor], generation: int, step: int) -> list[dict[str, Any]]:
+        """Write this rank's shards; they are durable at the store when it returns. A collective of the group."""
+        folder = self._staging / f"save-{generation:06d}"
+        writer = FileSystemWriter(folder, single_file_per_rank=True, sync_files=False, thread_count=1)
+        save(tensors, storage_writer=writer, process_group=self._group.background)
+        point("checkpoint.before_shard", generation=generation, rank=self._group.rank, epoch=self._epoch)
+        shards = [self._put(path, generation, step) for path in sorted(folder.iterdir(), reverse=True)]
+        shutil.rmtree(folder)
+        return shards
+
+    def restore(self, state: TrainState, generation: int) -> Restored:
+        """Fill `state` from a committed generation; raises Damaged. Each rank reads for itself."""
+        emit("checkpoint.loading", generation=generation, rank=self._group.rank, epoch=self._epoch)
+        point("restore.loading", generation=generation, rank=self._group.rank, epoch=self._epoch)
+        defect = self._settings.defect
+        if defect != defects.OPTIMIZER_EMPTY:
+            state.initialise_optimizer()
+        manifest = self._load(state, generation, [part for part in PARTS if part != UNRESTORED.get(defect)])
+        restored = Restored(generation, manifest["step"], manifest["world"])
+        if restored.world != self._group.world:
+            state.seed_rng(step=restored.step)
+        if defect == defects.MIXED_GENERATIONS and self._group.rank == self._group.world - 1:
+            return restored._replace(generation=self._load_older(state, generation))
+        return restored
+
+    def _load_older(self, state: TrainState, generation: int) -> int:
+        known = self._store.call("generation.list")["generations"]
+        committed = [g["generation"] for g in known if g["state"] == "committed"]
+        older: int = max((number for number in committed if number < generation), default=generation)
+        self._load(state, older, ("model", "optimizer"))
+        return older
+
+    def _put(self, path: Path, generation: int, step: int) -> dict[str, Any]:
+        body = path.read_bytes()
+        shard: dict[str, Any] = {"name": path.name, "length": len(body), "digest": digest(body)}
+        self._store.call(
+            "shard.put", token=self._epoch, body=body, generation=generation, step=step, rank=self._group.rank, **shard
+        )
+        return shard
+
+    def _load(self, state: TrainState, generation: int, parts: Sequence[str]) -> dict[str, Any]:
+        manifest: dict[str, Any] = self._store.call("manifest.get", generation=generation)["manifest"]
+        if manifest["world"] != self._group.world:
+            parts = [part for part in parts if part != "rng"]
+        folder = self._staging / f"load-{generation:06d}"
+        folder.mkdir(parents=True, exist_ok=True)
+        for shard in manifest["shards"]:
+            (folder / shard["name"]).write_bytes(self._get(generation, shard))
+        tensors = state.tensors(parts)
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "torch.distributed is disabled")  # each rank reads alone, on purpose
+                load(tensors, storage_reader=FileSystemReader(folder), no_dist=True)
+        except CheckpointException as error:
+            raise Damaged(METADATA, "format") from error
+        state.apply(tensors)
+        shutil.rmtree(folder)
+        return manifest
+
+    def _get(self, generation: int, shard: dict[str, Any]) -> bytes:
+        name = shard["name"]
+        try:
+            body = self._store.call("shard.get", generation=generation, name=name).body
+        except Refused as refused:
+            raise Damaged(name, refused.error) from refused
+        found = digest(body)
+        emit("checkpoint.shard_read", generation=generation, name=name, bytes=len(body), digest=found)
+        if found != shard["digest"] and self._settings.defect != defects.DIGEST_NOT_VERIFIED:
+            raise Damaged(name, "digest")
+        return body

@@ -1,0 +1,92 @@
+"""The process group of one incarnation: gloo on CPUs, NCCL where every rank has a GPU of its own."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
+
+SIOCGIFADDR = 0x8915
+
+
+class Group(NamedTuple):
+    """This rank's place in the group, and its two communicators."""
+
+    rank: int
+    world: int
+    mesh: DeviceMesh
+    background: dist.ProcessGroup  # of saves: one communicator shared with training would deadlock
+
+
+def form(rank: int, world: int, master: tuple[str, int], *, address: str, timeout: float) -> Group:
+    """Meet the other ranks at `master` (rank 0 listens there). `timeout` bounds every collective, seconds."""
+    os.environ["GLOO_SOCKET_IFNAME"] = interface_of(address)
+    cuda = torch.cuda.device_count() >= world
+    if cuda:
+        torch.cuda.set_device(rank)
+    limit = timedelta(seconds=timeout)
+    host, port = master
+    dist.init_process_group(
+        "nccl" if cuda else "gloo", init_method=f"tcp://{host}:{port}", rank=rank, world_size=world, timeout=limit
+    )
+    background = dist.new_group(backend="gloo", timeout=limit)
+    assert isinstance(background, dist.ProcessGroup)
+    return Group(rank, world, init_device_mesh("cuda" if cuda else "cpu", (world,)), background)
+
+
+def interface_of(address: str) -> str:
+    """The network interface that carries `address`."""
+    if address.startswith("127."):
+        return "lo"  # which carries all of 127.0.0.0/8, whatever address it names
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", name.encode()))
+            except OSError:
+                continue  # an interface without an address
+            if socket.inet_ntoa(answer[20:24]) == address:
+                return name
+    raise OSError(f"no interface carries {address}")
+
+
+def unsharded(group: Group, tensors: Iterable[Tensor]) -> Iterator[bytes]:
+    """The bytes of each whole tensor, in one collective for all of them. Every rank must call it with its own shards.
+
+    FSDP2 shards the first dimension in chunks, so the shards' bytes in the order of the ranks are the tensor's.
+    """
+    tensors = list(tensors)
+    local = [_as_bytes(t.to_local() if isinstance(t, DTensor) else t) for t in tensors]
+    sizes = [[_shard_bytes(t, rank, group.world) for t in tensors] for rank in range(group.world)]
+    longest = max(map(sum, sizes))
+    mine = torch.zeros(longest, dtype=torch.uint8)
+    if local:
+        mine[: sum(sizes[group.rank])] = torch.cat(local)
+    gathered = [torch.empty(longest, dtype=torch.uint8) for _ in range(group.world)]
+    dist.all_gather(gathered, mine, group=group.background)
+    parts = [torch.split(g[: sum(size)], size) for g, size in zip(gathered, sizes, strict=True)]
+    for index, tensor in enumerate(tensors):
+        ranks = parts if isinstance(tensor, DTensor) else parts[:1]
+        yield b"".join(part[index].numpy().tobytes() for part in ranks)
+
+
+def _as_bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _shard_bytes(tensor: Tensor, rank: int, world: int) -> int:
+    if not isinstance(tensor, DTensor):
+        return tensor.numel() * tensor.element_size()
+    rows = tensor.shape[0]
+    chunk = -(-rows // world)
+    mine = max(min(chunk, rows - rank * chunk), 0)
+    return mine * (tensor.numel() // rows) * tensor.element_size()
