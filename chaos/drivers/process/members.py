@@ -1,0 +1,125 @@
+"""Processes that are members: who is alive, what state they are in, signals that never hit another process."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import anyio
+
+from chaos.api import JSON, Member
+from chaos.drivers.process.supervisor import Started
+from chaos.errors import NotLanded, Unsupported
+
+
+class Live:
+    """A process that is, or was just now, a member."""
+
+    def __init__(self, member: Member, pidfd: int, started: Started | None = None) -> None:
+        self.member = member
+        self.pidfd = pidfd
+        self.started = started  # by the driver; None for those that others started
+        self.said: JSON | None = None  # what its hello told
+
+    def alive(self) -> bool:
+        """Whether it has not ended, asked of the kernel."""
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    def signal(self, number: int) -> bool:
+        """Whether there was somebody to signal."""
+        try:
+            signal.pidfd_send_signal(self.pidfd, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+
+class Processes:
+    """Implements Signals over the processes in `live`."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, Live] = {}  # by process id as the harness sees it; the newest of a name comes last
+
+    def members(self) -> tuple[Member, ...]:
+        newest = {live.member.name: live for live in self.live.values()}
+        return tuple(live.member for live in newest.values() if live.alive())
+
+    async def signal(self, member: Member, signum: int) -> None:
+        live = self.live.get(member.pid)
+        try:
+            if live is None or not live.signal(signum):
+                raise NotLanded(f"{member.name} (process {member.pid}) has already gone")
+        except PermissionError as error:
+            raise Unsupported(f"no right to signal {member.name} (process {member.pid}): {error}") from error
+
+    def state(self, member: Member) -> str:
+        """`T` only when all threads have stopped; else the letter of a thread that has not."""
+        live = self.live.get(member.pid)
+        if live is None:
+            return "X"
+        letters = thread_states(member.pid)
+        if not letters or not live.signal(0):  # a letter may be that of another process with the same id
+            return "X"
+        if letters[0] != "T":
+            return letters[0]
+        return next((letter for letter in letters if letter not in "TtXZ"), "T")
+
+    async def wait_state(self, member: Member, states: str, timeout: float) -> str:
+        live = self.live.get(member.pid)
+        pause = 0.0005
+        with anyio.move_on_after(timeout):
+            if live is not None and set(states) <= {"X", "Z"}:
+                await anyio.wait_readable(live.pidfd)
+            while (state := self.state(member)) not in states:  # the kernel tells nobody but the parent of a stop
+                await anyio.sleep(pause)
+                pause = min(2 * pause, 0.01)
+            return state
+        raise NotLanded(f"{member.name} is in state {self.state(member)} and not in {states} after {timeout:g} s")
+
+    def signal_all(self, number: int, *, started_only: bool = False) -> None:
+        """To everyone alive, or to those that the driver started."""
+        for live in tuple(self.live.values()):
+            if live.started or not started_only:
+                live.signal(number)
+
+
+def facts(member: Member) -> JSON:
+    """A member as events tell of it."""
+    return {
+        "member": member.name, "role": member.role, "node": member.node, "rank": member.rank, "pid": member.pid,
+    }  # fmt: skip
+
+
+def pid_of(pidfd: int) -> int:
+    """The process id, as we see it, that a file descriptor from the lab means; -1 when that one was reaped."""
+    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
+    return int(text.partition("Pid:")[2].split()[0])
+
+
+def own_pid(pid: int) -> int | None:
+    """The id by which a process knows itself, in its own namespace."""
+    try:
+        return int(Path(f"/proc/{pid}/status").read_text().partition("NSpid:")[2].split("\n")[0].split()[-1])
+    except (OSError, IndexError):
+        return None
+
+
+def thread_states(pid: int) -> str:
+    """The state letters of a process and then of its threads; empty once it has gone."""
+    letters = ""
+    with suppress(OSError):
+        letters += _letter(f"/proc/{pid}/stat")
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                letters += _letter(f"/proc/{pid}/task/{thread}/stat")
+    return letters
+
+
+def _letter(path: str) -> str:
+    with open(path) as file:
+        return file.read().rpartition(")")[2].split()[0]

@@ -1,0 +1,213 @@
+"""Nodes with addresses of their own on a private bridge, and cuts between them, all through netlink.
+
+Loaded by `init.py` inside the lab; the harness never imports it.
+
+    node n0                          node n1
+    ┌────────────────────┐           ┌────────────────────┐     one network namespace a node; the rules of a node drop
+    │ rules ── eth0      │           │      eth0 ── rules │     what *arrives* from a cut-off address: the sender
+    └───────────┬────────┘           └────────┬───────────┘     notices nothing but silence, as with a broken cable
+             veth0 ────────── bridge ────── veth1
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import secrets
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+CLONE_NEWNET = 0x40000000
+BRIDGE = "chaos0"
+TABLE = "chaos"
+PREFIX = 24
+WAIT = 1.0  # seconds that a proof may take; a packet needs some ten microseconds
+NF_DROP, NF_ACCEPT = 0, 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+Pair = tuple[str, str]
+
+
+class NoProof(Exception):
+    """A rule stands, or is gone, and packets do not behave so."""
+
+
+class Network:
+    """The nodes and what is cut between them. `namespaces` holds one open file of a network namespace a node."""
+
+    def __init__(self, nodes: list[tuple[str, str]]) -> None:
+        from pyroute2 import IPRoute
+
+        self.address = dict(nodes)
+        self.namespaces: dict[str, int] = {}
+        self.covered: dict[Pair, int] = {}  # how many cuts drop the packets of a pair
+        self.home = namespace()
+        with IPRoute() as host:
+            host.link("set", index=1, state="up")
+            if nodes:
+                host.link("add", ifname=BRIDGE, kind="bridge")
+                self.bridge = host.link_lookup(ifname=BRIDGE)[0]
+                host.link("set", index=self.bridge, state="up")
+            for index, (node, address) in enumerate(nodes):
+                self.namespaces[node] = self.add_node(host, index, address)
+        self.refused = self.add_tables()
+
+    def add_node(self, host: Any, index: int, address: str) -> int:
+        from pyroute2 import IPRoute
+
+        syscall("unshare", CLONE_NEWNET)
+        node = namespace()
+        try:
+            for name in ("all", "default"):  # a second way between the nodes would pass by the rules
+                with suppress(FileNotFoundError), open(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6", "w") as file:
+                    file.write("1")
+            with IPRoute() as inner:
+                host.link("add", ifname=f"veth{index}", kind="veth", peer={"ifname": "eth0", "net_ns_fd": node})
+                port = host.link_lookup(ifname=f"veth{index}")[0]
+                host.link("set", index=port, master=self.bridge, state="up")
+                eth0 = inner.link_lookup(ifname="eth0")[0]
+                inner.link("set", index=1, state="up")
+                inner.addr("add", index=eth0, address=address, prefixlen=PREFIX)
+                inner.link("set", index=eth0, state="up")
+        finally:
+            syscall("setns", self.home, CLONE_NEWNET)
+        return node
+
+    def add_tables(self) -> str:
+        """The table of rules in every node; the reason when the kernel has none."""
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        try:
+            for node in self.address:
+                with self.rules(node) as rules:
+                    rules.table("add", name=TABLE)
+        except (NetlinkError, OSError) as error:
+            return f"nftables is missing: {error}"
+        return ""
+
+    def mechanisms(self) -> dict[str, str]:
+        """What cuts packets here; nothing where there are no nodes."""
+        if not self.address:
+            return {}
+        return {"links-refused": self.refused} if self.refused else {"links": "nftables"}
+
+    @contextmanager
+    def inside(self, node: str) -> Iterator[None]:
+        """Sockets opened here belong to the node."""
+        syscall("setns", self.namespaces[node], CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            syscall("setns", self.home, CLONE_NEWNET)
+
+    @contextmanager
+    def rules(self, node: str) -> Iterator[Any]:
+        from pyroute2.nftables.main import NFTables
+
+        with self.inside(node), NFTables() as rules:
+            yield rules
+
+    def cut(self, pairs: list[Pair]) -> dict[str, Any]:
+        """Drop what goes from each first to each second node, and prove it; on failure nothing of it is left."""
+        for pair in pairs:
+            self.covered[pair] = self.covered.get(pair, 0) + 1
+            if self.covered[pair] == 1:
+                self.drop(*pair)
+        try:
+            return {"mechanism": "nftables", "pairs": [self.prove_dropped(*pair) for pair in pairs]}
+        except NoProof:
+            self.release(pairs)
+            raise
+
+    def restore(self, pairs: list[Pair]) -> dict[str, Any]:
+        """Undo one cut and prove that packets arrive again, except where another cut still drops them."""
+        self.release(pairs)
+        proofs = [self.prove_dropped(*p) if self.covered.get(p) else self.prove_passing(*p) for p in pairs]
+        return {"mechanism": "nftables", "pairs": proofs}
+
+    def release(self, pairs: list[Pair]) -> None:
+        for source, target in pairs:
+            left = self.covered.pop((source, target)) - 1
+            if left:
+                self.covered[source, target] = left
+            else:
+                with self.rules(target) as rules:
+                    rules.chain("del", table=TABLE, name=self.address[source])
+
+    def drop(self, source: str, target: str) -> None:
+        """A chain a pair, named by the address it drops: before anything else sees the packet, known flows or not."""
+        from pyroute2.nftables.expressions import genex, ipv4addr, verdict
+
+        address = self.address[source]
+        rule = ipv4addr(src=address), [genex("counter", {"bytes": 0, "packets": 0})], verdict(NF_DROP)
+        with self.rules(target) as rules:
+            chain = {"hook": "prerouting", "type": "filter", "priority": -300, "policy": NF_ACCEPT}
+            rules.chain("add", table=TABLE, name=address, **chain)
+            rules.rule("add", table=TABLE, chain=address, expressions=rule)
+
+    def prove_dropped(self, source: str, target: str) -> dict[str, Any]:
+        """Send a packet: it must be counted by the rule and must not arrive."""
+        before, handle = self.counted(source, target)
+        with self.probe(source, target) as (sender, receiver, token):
+            sender.send(token)
+            deadline = time.monotonic() + WAIT
+            while (now := self.counted(source, target)[0]) == before:  # a counter has no event to wait for
+                if time.monotonic() > deadline:
+                    raise NoProof(f"a packet from {source} to {target} was not dropped by rule {handle}")
+            if arrived(receiver, token, 0.0):
+                raise NoProof(f"a packet from {source} to {target} arrived in spite of rule {handle}")
+        return {"from": source, "to": target, "sent": 1, "dropped": now - before, "rule": handle}
+
+    def prove_passing(self, source: str, target: str) -> dict[str, Any]:
+        with self.probe(source, target) as (sender, receiver, token):
+            sender.send(token)
+            if not arrived(receiver, token, WAIT):
+                raise NoProof(f"a packet from {source} to {target} does not arrive although nothing cuts it")
+        return {"from": source, "to": target, "sent": 1, "received": 1}
+
+    def counted(self, source: str, target: str) -> tuple[int, int]:
+        """Packets that the pair's rule has dropped, and the rule's handle."""
+        with self.rules(target) as rules:
+            for rule in rules.get_rules():
+                if rule.get_attr("NFTA_RULE_CHAIN") == self.address[source]:
+                    for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS"):
+                        if expression.get_attr("NFTA_EXPR_NAME") == "counter":
+                            counter = expression.get_attr("NFTA_EXPR_DATA")
+                            return counter.get_attr("NFTA_COUNTER_PACKETS"), rule.get_attr("NFTA_RULE_HANDLE")
+        raise NoProof(f"the rule for packets from {source} to {target} is not there")
+
+    @contextmanager
+    def probe(self, source: str, target: str) -> Iterator[tuple[socket.socket, socket.socket, bytes]]:
+        """A datagram socket on either node, and a token that nobody else sends."""
+        with self.inside(target):
+            receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with self.inside(source):
+            sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with receiver, sender:
+            receiver.bind((self.address[target], 0))
+            sender.bind((self.address[source], 0))
+            sender.connect(receiver.getsockname())
+            yield sender, receiver, secrets.token_bytes(16)
+
+
+def arrived(receiver: socket.socket, token: bytes, within: float) -> bool:
+    receiver.settimeout(within)
+    try:
+        return receiver.recv(64) == token
+    except (TimeoutError, BlockingIOError):
+        return False
+
+
+def namespace() -> int:
+    """The network namespace that this process is in, as an open file that keeps it alive."""
+    return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def syscall(name: str, *arguments: int) -> None:
+    if getattr(libc, name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {errno.errorcode.get(number, number)}")

@@ -1,0 +1,201 @@
+"""The harness's end of `init.py`: start it, ask it for members and cuts, hear of exits, and end it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import anyio
+
+from chaos.api import JSON
+from chaos.errors import NotLanded, TargetError
+
+START_LIMIT = 20.0  # seconds for an interpreter, namespaces and a network: some tenths on an idle machine
+END_LIMIT = 5.0
+
+
+class Started:
+    """A member that was executed: a file descriptor that means it and no other, and its exit code once `reaped`."""
+
+    def __init__(self, pidfd: int) -> None:
+        self.pidfd = pidfd
+        self.reaped = anyio.Event()
+        self.code: int | None = None
+
+
+class _Reply:
+    """What a request waits for."""
+
+    def __init__(self) -> None:
+        self.arrived = anyio.Event()
+        self.content: JSON = {}
+        self.started: Started | None = None
+
+
+class Supervisor:
+    """One running `init.py`. When it is gone, so is everything it started."""
+
+    def __init__(self, program: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._program = program
+        self._control = control
+        self._replies: dict[int, _Reply] = {}
+        self._requests = 0
+        self._ready = _Reply()
+        self._gone = False
+        self._children: dict[int, Started] = {}  # by process id in the lab
+        self.mechanisms: dict[str, str] = {}
+
+    async def serve(self) -> None:
+        """Hand replies to those who wait, exit codes to their members; returns when the supervisor has gone."""
+        while True:
+            await anyio.wait_readable(self._control)
+            try:
+                data, fds, _, _ = socket.recv_fds(self._control, 1 << 20, 4, socket.MSG_CMSG_CLOEXEC)
+            except ConnectionError:
+                break
+            if not data:
+                break
+            self._take(json.loads(data), fds)
+        self._gone = True
+        for reply in (*self._replies.values(), self._ready):
+            reply.content = reply.content or {"error": "the lab has ended", "failed": "its first process ended"}
+            reply.arrived.set()
+
+    def _take(self, message: JSON, fds: Sequence[int]) -> None:
+        if "exited" in message:
+            child = self._children.pop(message["exited"], None)
+            if child:  # else an orphan that it adopted
+                child.code = message["code"]
+                child.reaped.set()
+            return
+        reply = self._replies.pop(message["id"]) if "id" in message else self._ready
+        reply.content = message
+        if fds:
+            reply.started = self._children[message["pid"]] = Started(fds[0])
+        reply.arrived.set()
+
+    async def wait_ready(self) -> None:
+        """Return once the lab stands; raises TargetError with the reason and the way round."""
+        with anyio.move_on_after(START_LIMIT):
+            await self._ready.arrived.wait()
+        if "ready" not in self._ready.content:
+            reason = self._ready.content.get("failed", f"nothing heard for {START_LIMIT:.0f} s")
+            raise TargetError(_advice(reason))
+        self.mechanisms = dict(self._ready.content["ready"])
+
+    async def start(
+        self, node: str | None, argv: Sequence[str], env: Mapping[str, str], cwd: str, output: int
+    ) -> Started:
+        """Execute a program with additions to our environment; its output goes to that file descriptor."""
+        fields = {"node": node, "argv": argv, "env": env, "cwd": cwd}
+        reply = await self._request("start", fields, [output])
+        if reply.started is None:
+            raise TargetError(f"{argv[0]} cannot be started: {reply.content['error']}")
+        return reply.started
+
+    async def links(self, op: str, pairs: Sequence[tuple[str, str]]) -> JSON:
+        """`cut` or `restore` packets between nodes; the proof, or NotLanded. Runs to its end when cancelled: it takes
+        milliseconds, and else nobody would know whether the cut stands."""
+        with anyio.CancelScope(shield=True):
+            reply = await self._request(op, {"pairs": pairs})
+        if "error" in reply.content:
+            raise NotLanded(reply.content["error"])
+        return dict(reply.content["result"])
+
+    async def _request(self, op: str, fields: JSON, fds: Sequence[int] = ()) -> _Reply:
+        self._requests += 1
+        reply = _Reply()
+        if self._gone:
+            reply.content = {"error": "the lab has ended"}
+            return reply
+        self._replies[self._requests] = reply
+        message = json.dumps({"id": self._requests, "op": op, **fields}).encode()
+        while True:
+            try:
+                socket.send_fds(self._control, [message], fds)
+                break
+            except BlockingIOError:
+                await anyio.wait_writable(self._control)
+            except ConnectionError:
+                break  # `serve` sees the end too, and answers
+        await reply.arrived.wait()
+        return reply
+
+    async def end(self) -> None:
+        """End it and all that it holds; returns when the kernel says so. Harmless when it has ended already."""
+        if self._program.returncode is not None:
+            return
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+        pidfd = os.pidfd_open(self._program.pid)
+        try:
+            with anyio.move_on_after(END_LIMIT) as limit:
+                await anyio.wait_readable(pidfd)
+            if limit.cancelled_caught:
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                await anyio.wait_readable(pidfd)
+        finally:
+            os.close(pidfd)
+        self._program.wait()
+
+
+@asynccontextmanager
+async def supervise(lab: bool, nodes: Mapping[str, str], folder: Path, alias: str) -> AsyncIterator[Supervisor]:
+    """A supervisor for the length of the block; `alias` is a short path that leads members to `folder`."""
+    control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.setblocking(False)
+    hosts = folder / "hosts"
+    if lab:
+        hosts.write_text("".join(f"{a}\t{n}\n" for n, a in (("localhost", "127.0.0.1"), *nodes.items())))
+    config = {
+        "lab": lab, "harness": os.getpid(), "control": other.fileno(), "nodes": list(nodes.items()),
+        "folder": str(folder), "alias": alias, "hosts": str(hosts), "packages": _packages() if lab else "",
+    }  # fmt: skip
+    with control, other:
+        program = _spawn(config, other.fileno())
+        other.close()
+        supervisor = Supervisor(program, control)
+        try:
+            yield supervisor
+        finally:
+            with anyio.CancelScope(shield=True):
+                await supervisor.end()
+
+
+def _spawn(config: JSON, control: int) -> subprocess.Popen[bytes]:
+    """Straight from this thread, and not from a worker thread: the kernel ends the child with the *thread* that made
+    it. A session of its own keeps Ctrl-C for the harness."""
+    program = Path(__file__).with_name("init.py")
+    command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), json.dumps(config)]
+    return subprocess.Popen(command, pass_fds=[control], start_new_session=True, stdin=subprocess.DEVNULL)
+
+
+def _packages() -> str:
+    """Where pyroute2 is installed; found without importing it, which would cost a tenth of a second."""
+    found = importlib.util.find_spec("pyroute2")
+    if found is None or found.origin is None:
+        raise TargetError(_advice("pyroute2 is not installed (pip install 'mlchaos[network]')"))
+    return str(Path(found.origin).parents[1])
+
+
+def _advice(reason: str) -> str:
+    """The reason, what closes user namespaces on this machine, and the way round."""
+    closed = []
+    for path, bad in (
+        ("/proc/sys/user/max_user_namespaces", "0"),
+        ("/proc/sys/kernel/unprivileged_userns_clone", "0"),
+        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1"),
+    ):
+        with suppress(OSError):
+            if Path(path).read_text().strip() == bad:
+                closed.append(f"{path} is {bad}")
+    why = f" ({', '.join(closed)})" if closed else ""
+    return f"the lab cannot be built: {reason}{why}; --no-lab runs without it, for process faults only"

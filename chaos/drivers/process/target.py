@@ -1,0 +1,315 @@
+"""A target of processes, live: starting and ending it, its events and logs, links between its nodes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from chaos.api import JSON, Cut, Finished, Launch, Member, Slot, Stage
+from chaos.drivers.process.events import follow, serve_connection
+from chaos.drivers.process.members import Live, Processes, facts, own_pid, pid_of
+from chaos.drivers.process.recipe import SOCKET, Recipe
+from chaos.drivers.process.spec import Program, Ready, Spec
+from chaos.drivers.process.supervisor import Supervisor, supervise
+from chaos.errors import TargetError
+
+DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
+
+
+class ProcessTarget(Processes):
+    """Implements Target, Signals and Files; takes what members say (`events.Sink`)."""
+
+    def __init__(self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup) -> None:
+        super().__init__()
+        self._recipe = recipe
+        self._spec = recipe.spec
+        self._stage = stage
+        self._supervisor = supervisor
+        self._tasks = tasks
+        self._slots: dict[str, Slot] = {slot.name: slot for slot in self._spec.slots()}
+        self._ended: dict[str, int | None] = {}  # members that the driver started: exit codes, in order of exit
+        self._logs: dict[int, str] = {}  # inode of an output pipe -> member whose log it fills
+        self._connections: Counter[int] = Counter()
+        self._happened: set[tuple[str, str]] = set()
+        self._awaited = {r.event for r in (self._spec.ready, *(p.ready for p in recipe.programs)) if r}
+        self._news = anyio.Event()  # set and renewed at whatever somebody may wait for
+        self._started = anyio.Event()
+        self._failure: TargetError | None = None
+        self._stopping = False
+
+    # --- Target and Files
+
+    async def wait_ready(self) -> None:
+        await self._started.wait()
+        if self._failure:
+            raise self._failure
+
+    async def wait_finished(self) -> Finished:
+        while (finished := self._finished()) is None:
+            await self._news.wait()
+        return finished
+
+    async def dump_stacks(self) -> tuple[str, ...]:
+        """Also records which log each one writes to: that of its agent where one forked it."""
+        # Without a hello nobody listens to the signal, and it would kill.
+        asked = {live.member.name: self._log_of(live) for live in tuple(self.live.values()) if live.said}
+        for live in tuple(self.live.values()):
+            if live.said:
+                live.signal(signal.SIGUSR1)
+        self._stage.record("harness", "stacks.dumped", {"logs": asked})
+        return tuple(asked)
+
+    def mechanisms(self) -> dict[str, str]:
+        """What this run stands on: `lab`, `links`."""
+        return dict(self._supervisor.mechanisms)
+
+    def data_root(self) -> Path:
+        return self._recipe.data
+
+    # --- what members say
+
+    def hello(self, data: JSON, pid: int, pidfd: int, t: float | None) -> str:
+        name = str(data.get("member") or f"pid-{pid}")
+        live = self.live.get(pid)
+        stranger = live is None and (pidfd < 0 or own_pid(pid) != data.get("pid"))
+        if pidfd >= 0 and (live or stranger):
+            os.close(pidfd)
+        if stranger or data.get("pid") is None:
+            # It has ended already, is a forked child that still bears its parent's name, or never called hello().
+            return name
+        member = self._identify(name, data, pid)
+        if live is None:
+            live = Live(member, pidfd)
+            self._tasks.start_soon(self._watch, live)
+        said = {**data, **facts(member)}
+        if (live.said or facts(live.member)) != said or pid not in self.live:
+            self._stage.record(name, "member.started", said, t)
+        live.member, live.said = member, said
+        self.live.pop(pid, None)  # the newest comes last
+        self.live[pid] = live
+        return name
+
+    def event(self, source: str, kind: str, data: JSON, t: float | None) -> None:
+        self._stage.record(source, kind, data, t)
+        if kind in self._awaited and not self._started.is_set():
+            self._happened.add((source, kind))
+            self._tell()
+
+    async def at_point(self, source: str, point: str, data: JSON) -> None:
+        await self._stage.at_point(source, point, data)
+
+    def log_line(self, member: str, line: str) -> None:
+        self._stage.log_line(member, line)
+
+    def opened(self, pid: int) -> None:
+        self._connections[pid] += 1
+
+    def closed(self, pid: int) -> None:
+        self._connections[pid] -= 1
+        if not self._connections[pid]:
+            del self._connections[pid]
+            self._tell()
+
+    # --- start and end
+
+    async def start_members(self) -> None:
+        """Start one group of members after the other, each once those before it are ready."""
+        try:
+            for _, group in groupby(self._recipe.programs, key=lambda program: program.group):
+                programs = tuple(group)
+                for program in programs:
+                    await self._start(program)
+                for program in programs:
+                    if program.ready:
+                        await self._until(program.ready, program.name)
+            if self._spec.ready:
+                await self._until(self._spec.ready, None)
+        except TargetError as error:
+            self._failure = error
+        self._started.set()
+
+    async def stop(self) -> None:
+        """SIGTERM to those that the driver started, a grace, SIGKILL to all that is left."""
+        self._stopping = True
+        self.signal_all(signal.SIGTERM, started_only=True)
+        self.signal_all(signal.SIGCONT)  # a stopped process would sleep through its grace
+        await self._until_alone(self._spec.grace)
+        self.signal_all(signal.SIGKILL)
+        await self._until_alone(1.0)
+        await self._supervisor.end()
+        await self._until_alone(1.0)
+
+    async def _start(self, program: Program) -> None:
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(reader, False)
+        self._logs[os.fstat(reader).st_ino] = program.name
+        self._tasks.start_soon(self._follow, reader, program.name)
+        recipe = self._recipe
+        try:
+            argv, env, cwd = recipe.argv(program), recipe.environment(program), str(recipe.workdir)
+            started = await self._supervisor.start(program.node, argv, env, cwd, writer)
+        finally:
+            os.close(writer)
+        pid = pid_of(started.pidfd)
+        member = Member(name=program.name, role=program.role, pid=pid, node=program.node, rank=program.rank)
+        live = self.live[pid] = Live(member, started.pidfd, started)
+        self._stage.record(program.name, "member.started", facts(member))
+        self._tasks.start_soon(self._watch, live)
+
+    async def _follow(self, reader: int, name: str) -> None:
+        try:
+            await follow(reader, name, self._recipe.logs / f"{name}.log", self)
+        finally:
+            os.close(reader)
+
+    async def _watch(self, live: Live) -> None:
+        """Tell of a member's exit, after all that it said."""
+        await anyio.wait_readable(live.pidfd)
+        t = time.monotonic()
+        pid = live.member.pid
+        with anyio.move_on_after(DRAIN):
+            while self._connections[pid]:
+                await self._news.wait()
+            if live.started:
+                await live.started.reaped.wait()
+        code = live.started.code if live.started else None
+        expected = {"expected": True} if self._stopping else {}
+        self._stage.record(live.member.name, "member.exited", {**facts(live.member), "code": code, **expected}, t)
+        if self.live.get(pid) is live:
+            del self.live[pid]
+        os.close(live.pidfd)
+        if live.started:
+            self._ended[live.member.name] = code
+        self._tell()
+
+    async def _until(self, ready: Ready, name: str | None) -> None:
+        """Wait for the event that means ready, from that member or from anyone; TargetError if it cannot come."""
+        with anyio.move_on_after(ready.seconds):
+            while not any(kind == ready.event and name in (None, source) for source, kind in self._happened):
+                for dead, code in self._ended.items():
+                    if dead == name or code != 0:
+                        await anyio.sleep(DRAIN / 4)  # its last words may be in the pipe, which others may hold open
+                        tail = self._tail(dead)
+                        raise TargetError(f"{dead} exited with {code} before it was ready; last lines: {tail}")
+                await self._news.wait()
+            return
+        tail = f"; last lines of {name}: {self._tail(name)}" if name else ""
+        who = name or "the target"
+        raise TargetError(f"{who} did not become ready: no event {ready.event} within {ready.seconds:g} s{tail}")
+
+    def _tail(self, name: str) -> str:
+        try:
+            lines = (self._recipe.logs / f"{name}.log").read_bytes()[-4096:].decode(errors="replace").splitlines()
+        except OSError:
+            return "(no log)"
+        return " | ".join(lines[-8:]) or "(none)"
+
+    async def _until_alone(self, timeout: float) -> None:
+        with anyio.move_on_after(timeout):
+            while self.live:
+                await self._news.wait()
+
+    def _tell(self) -> None:
+        self._news.set()
+        self._news = anyio.Event()
+
+    def _finished(self) -> Finished | None:
+        ends = self._spec.ends
+        for name, code in self._ended.items():
+            if ends and code in ends.codes and self._slots[name].role == ends.role:
+                return Finished(code=code or 0, member=name)
+        started = {program.name for program in self._recipe.programs}
+        if self._started.is_set() and started and started <= self._ended.keys():
+            name, code = next(((n, c) for n, c in self._ended.items() if c != 0), tuple(self._ended.items())[-1])
+            return Finished(code=-1 if code is None else code, member=name)
+        return None
+
+    def _identify(self, name: str, data: JSON, pid: int) -> Member:
+        """Whom a hello means; what it leaves open is taken from the target file."""
+        slot = self._slots.get(name)
+        role, node, rank = (data.get(key) for key in ("role", "node", "rank"))
+        return Member(
+            name=name,
+            role=str(role or (slot.role if slot else "")),
+            pid=pid,
+            node=str(node) if node is not None else slot.node if slot else None,
+            rank=rank if isinstance(rank, int) else None,
+        )
+
+    def _log_of(self, live: Live) -> str:
+        """The log that a process' stderr ends up in: a forked worker writes into that of its agent."""
+        with suppress(OSError, KeyError, ValueError):
+            link = os.readlink(f"/proc/{live.member.pid}/fd/2")  # pipe:[inode]
+            return f"logs/{self._logs[int(link[6:-1])]}.log"
+        return ""
+
+
+class LabTarget(ProcessTarget):
+    """Implements Links as well."""
+
+    def nodes(self) -> tuple[str, ...]:
+        return tuple(self._recipe.addresses)
+
+    async def cut(self, cut: Cut) -> JSON:
+        return await self._supervisor.links("cut", cut.pairs)
+
+    async def restore(self, cut: Cut) -> JSON:
+        return await self._supervisor.links("restore", cut.pairs)
+
+
+@asynccontextmanager
+async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator[ProcessTarget]:
+    """Start the target; at the end of the block nothing of it is left."""
+    recipe = Recipe(spec, launch)
+    for folder in (recipe.logs, recipe.data):
+        folder.mkdir(parents=True, exist_ok=True)
+    with _ungrouped(), _event_socket(recipe.folder) as path:
+        async with (
+            await anyio.create_unix_listener(path) as listener,
+            supervise(recipe.launch.lab, recipe.addresses, recipe.folder, recipe.alias) as supervisor,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(supervisor.serve)
+            await supervisor.wait_ready()
+            kind = LabTarget if "links" in supervisor.mechanisms else ProcessTarget
+            target = kind(recipe, stage, supervisor, tasks)
+            tasks.start_soon(listener.serve, lambda stream: serve_connection(stream, target))
+            tasks.start_soon(target.start_members)
+            try:
+                yield target
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await target.stop()
+                tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def _ungrouped() -> Iterator[None]:
+    """An error that came through a task group by itself leaves it as itself."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if len(group.exceptions) > 1:
+            raise
+        raise group.exceptions[0] from group.exceptions[0].__cause__
+
+
+@contextmanager
+def _event_socket(folder: Path) -> Iterator[str]:
+    """A path for the event socket below `folder`, short however deep that is."""
+    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{directory}/{SOCKET}"
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(SOCKET, dir_fd=directory)
+        os.close(directory)
