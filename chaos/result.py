@@ -74,8 +74,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int | None = None  # 0: began afresh
     lost_steps: int | None = None
     lost_samples: int | None = None
-    lost_seconds: float | None = None  # age of the restored cut at the fault
-    lost_member_seconds: float | None = None  # ranks × time without new work
+    lost_seconds: float | None = None  # between the restored cut and the frontier
+    lost_member_seconds: float | None = None  # ranks × (lost_seconds + resume): all that did not last
     note: str = ""  # anything a reader must know to take the figures right
     evidence: Mapping[str, int] = {}  # border or figure -> seq of the event that shows it
 

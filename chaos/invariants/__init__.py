@@ -1,0 +1,1 @@
+"""Promises, each a pure function of a history: one file, one class each."""

@@ -1,0 +1,106 @@
+"""T10: a dead or hung rank is noticed in time, and a healthy one is not taken for dead."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from chaos.api import Duration, Invariant
+from chaos.history import Event, History
+from chaos.training import Roster, Struck, few, lineage, strikes
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class BoundedDetection(Invariant, frozen=True, kw_only=True):
+    """Every fault that costs a rank is declared a failure within `within`; no failure is declared without one.
+
+    A fault that was healed before `within` had passed may go unnoticed when work went on after it. A declaration is
+    explained by a fault that hit that member, as long as the fault stood, until the group was formed again, and
+    `within` beyond; or, for the peers of those hit, by a fault that still stood or was not recovered from.
+    """
+
+    id: ClassVar[str] = "T10"
+    needs: ClassVar[tuple[str, ...]] = ("failure.detected", "step.completed")
+    within: Duration = 10.0
+
+    def check(self, history: History) -> Verdict:
+        if not history.first("step.completed"):
+            return unknown("no step was completed: nobody was healthy to begin with")
+        faults, roster = strikes(history), Roster(history)
+        detections = history.of("failure.detected")
+        for event in detections:
+            if not any(self._explains(history, roster, fault, event) for fault in faults):
+                return failed(
+                    f"false alarm: {event.get('member')} was declared {event.get('class') or 'failed'} "
+                    f"({event.get('reason')}) though no fault explains it",
+                    (event.seq,),
+                )
+        if not faults:
+            if history.first("fault.armed"):
+                return unknown("no fault landed")
+            last = history.last("step.completed")
+            assert last is not None
+            return passed(f"no false alarm up to step {last.get('step')}", (last.seq,))
+        return self._noticed(history, roster, faults)
+
+    def _noticed(self, history: History, roster: Roster, faults: tuple[Struck, ...]) -> Verdict:
+        end = history[-1].t
+        evidence: list[int] = []
+        said: list[str] = []
+        doubts: list[str] = []
+        for fault in faults:
+            who = ", ".join(fault.members or fault.nodes)
+            found = self._detection(history, roster, fault)
+            if found is not None and found.t - fault.landed.t <= self.within:
+                evidence += [fault.landed.seq, found.seq]
+                said.append(f"{fault.step} noticed after {max(found.t - fault.landed.t, 0.0):.2f} s")
+            elif harmless := self._harmless(history, roster, fault, end):
+                evidence += [fault.landed.seq, harmless.seq]
+                said.append(f"{fault.step} did no harm: work went on")
+            elif found is None and end - fault.landed.t < self.within:
+                doubts.append(f"the record ends {end - fault.landed.t:.1f} s after {fault.step}")
+            else:
+                when = f"only after {found.t - fault.landed.t:.1f} s" if found else "never"
+                seqs = (fault.landed.seq, found.seq) if found else (fault.landed.seq,)
+                return failed(f"{fault.step} of {who} was noticed {when}; {self.within:g} s are allowed", seqs)
+        if doubts:
+            return unknown("; ".join(doubts), few(evidence))
+        return passed("; ".join(said), few(evidence))
+
+    def _detection(self, history: History, roster: Roster, fault: Struck) -> Event | None:
+        """The declaration that belongs to a fault; a takeover or a warning between injection and proof counts."""
+        hit = roster.hit(fault)
+        declared = [
+            e for e in history.of("failure.detected", "recovery.action", "lease.expired") if e.seq > fault.injecting.seq
+        ]
+        own = [
+            e for e in declared if e.kind == "failure.detected" and roster.node(e.get("member")) in _places(hit, roster)
+        ]
+        if own:
+            return own[0]
+        if roster.ranks(hit):
+            return next((e for e in declared if e.kind == "failure.detected"), None)
+        return next(iter(declared), None)
+
+    def _harmless(self, history: History, roster: Roster, fault: Struck, end: float) -> Event | None:
+        """The step that shows that work went on although nobody noticed anything."""
+        frontier, _ = lineage(history).frontier(fault.landed)
+        gone = fault.instant and roster.ranks(roster.hit(fault))
+        if gone or fault.stands(end) - fault.landed.t > self.within:
+            return None
+        since = fault.healed or fault.landed
+        step = lineage(history).progress(frontier, since.seq)
+        return step.last if step else None
+
+    def _explains(self, history: History, roster: Roster, fault: Struck, event: Event) -> bool:
+        if fault.injecting.seq > event.seq:
+            return False
+        end = history[-1].t
+        formed = next((g.t for g in lineage(history).groups if g.seq > fault.landed.seq), end)
+        stood = fault.stands(end)
+        if roster.node(event.get("member")) in _places(roster.hit(fault), roster):
+            return event.t <= max(stood, formed) + self.within
+        return event.t <= max(stood, formed)
+
+
+def _places(hit: frozenset[str], roster: Roster) -> set[str]:
+    return {roster.node(name) for name in hit} | hit

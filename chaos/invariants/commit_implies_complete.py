@@ -1,0 +1,80 @@
+"""T1: a commit record exists only after every shard it names is durable."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from chaos.api import Invariant
+from chaos.history import Event, History
+from chaos.training import few, listed
+from chaos.verdict import Verdict, failed, passed
+
+
+class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
+    """A checkpoint is committed only after every shard that it names, and one of each rank, is durable.
+
+    Judged at each `checkpoint.committed`: the shards that the store had written by then, without those that an abort
+    took away, against the names in the commit and the ranks of the round.
+    """
+
+    id: ClassVar[str] = "T1"
+    needs: ClassVar[tuple[str, ...]] = ("checkpoint.committed", "checkpoint.shard_written")
+
+    def check(self, history: History) -> Verdict:
+        written: dict[Any, dict[str, Event]] = {}
+        world: dict[Any, int | None] = {}
+        evidence: list[int] = []
+        commits = 0
+        for event in history.of(
+            "checkpoint.begun", "checkpoint.shard_written", "checkpoint.aborted", "checkpoint.committed"
+        ):
+            generation = event.get("generation")
+            shards = written.setdefault(generation, {})
+            if event.kind == "checkpoint.begun":
+                world[generation] = event.get("world")
+            elif event.kind == "checkpoint.shard_written":
+                shards[event.get("name")] = event
+            elif event.kind == "checkpoint.aborted":
+                # Who aborts may be recorded late: only what was written before it happened is gone.
+                written[generation] = {n: e for n, e in shards.items() if e.t > event.t}
+            else:
+                if broken := self._incomplete(history, event, shards, world.get(generation)):
+                    return broken
+                commits += 1
+                evidence += [*(e.seq for e in shards.values()), event.seq]
+        return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
+
+    def _incomplete(
+        self, history: History, commit: Event, shards: dict[str, Event], world: int | None
+    ) -> Verdict | None:
+        generation = commit.get("generation")
+        what = f"generation {generation} (step {commit.get('step')}) was committed"
+        named = [_named(shard) for shard in commit.get("shards") or ()]
+        if missing := [name for name, _ in named if name not in shards]:
+            later = [
+                e
+                for e in history.of("checkpoint.shard_written", generation=generation)
+                if e.seq > commit.seq and e.get("name") in missing
+            ]
+            when = f", {len(later)} of them written later" if later else ", never written after that"
+            return failed(
+                f"{what} although {len(missing)} of {len(named)} shards were not durable: {listed(missing)}{when}",
+                (commit.seq, *few([e.seq for e in later])),
+            )
+        wrong = [name for name, digest in named if digest is not None and digest != shards[name].get("digest")]
+        if wrong:
+            return failed(
+                f"{what} with digests that are not those written: {listed(wrong)}",
+                (*few([shards[n].seq for n in wrong]), commit.seq),
+            )
+        held = {shards[name].get("rank") for name, _ in named}
+        if not named or (absent := [rank for rank in range(world or 0) if rank not in held]):
+            who = f"without a shard of rank {listed(absent)} of {world}" if named else "though it names no shard"
+            return failed(f"{what} {who}", (*few([e.seq for e in shards.values()]), commit.seq))
+        return None
+
+
+def _named(shard: Any) -> tuple[str, str | None]:
+    if isinstance(shard, str):
+        return shard, None
+    return shard["name"], shard.get("digest")

@@ -1,0 +1,89 @@
+"""T9: a stale epoch cannot write, commit, or form a group."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
+
+from chaos.api import Invariant
+from chaos.history import Event, History
+from chaos.training import few, lineage
+from chaos.verdict import Verdict, failed, passed, unknown
+
+# A write that was checked just before a new epoch was issued may be recorded just after it, seconds.
+_RACE = 0.05
+
+
+class FencedWriter(Invariant, frozen=True, kw_only=True):
+    """No write with a token below the highest epoch is accepted, and every re-formation raises the epoch.
+
+    Two halves: the stale attempt was made, and it was refused. Without an attempt nothing was proved, and the verdict
+    is unknown, unless `attempt` is `optional`. Steps that a fenced-off rank still completes are lost work, no write.
+    """
+
+    id: ClassVar[str] = "T9"
+    needs: ClassVar[tuple[str, ...]] = ("write.accepted", "write.rejected")
+    attempt: Literal["required", "optional"] = "required"
+
+    def check(self, history: History) -> Verdict:
+        issued: Event | None = None
+        highest = 0
+        accepted: list[int] = []
+        for event in history.of("epoch.issued", "lease.granted", "write.accepted"):
+            if event.kind != "write.accepted":
+                if (event.get("epoch") or 0) > highest:
+                    highest, issued = event.get("epoch"), event
+                continue
+            token, claimed = event.get("token"), event.get("highest")
+            if token is None:
+                return failed(f"a write to {event.get('resource')} without any token was accepted", (event.seq,))
+            if token < max(highest, claimed or 0) and not self._raced(event, issued):
+                return self._stale(event, max(highest, claimed or 0), issued)
+            highest = max(highest, token)
+            accepted.append(event.seq)
+        if broken := self._reused(history):
+            return broken
+        stale = [*history.of("write.rejected", reason="stale-epoch"), *history.of("epoch.rejected")]
+        seqs = few([e.seq for e in stale])
+        if not stale and self.attempt == "required":
+            return unknown("nobody with an old epoch tried to write: the fence was not put to the test", few(accepted))
+        reason = f"{len(stale)} stale attempts, all refused; {len(accepted)} writes under the current epoch"
+        if late := _lost_work(history):
+            reason += f"; {late} steps of superseded epochs were lost work"
+        return passed(reason, seqs or few(accepted))
+
+    def _raced(self, write: Event, issued: Event | None) -> bool:
+        claimed = write.get("highest")
+        return (
+            claimed is not None
+            and write.get("token") >= claimed
+            and issued is not None
+            and (write.t - issued.t < _RACE)
+        )
+
+    def _stale(self, write: Event, highest: Any, issued: Event | None) -> Verdict:
+        return failed(
+            f"{write.get('member') or 'a stale writer'} wrote {write.get('resource')} with the token of epoch "
+            f"{write.get('token')} though epoch {highest} had been issued: not fenced",
+            (issued.seq, write.seq) if issued is not None else (write.seq,),
+        )
+
+    def _reused(self, history: History) -> Verdict | None:
+        groups = lineage(history).groups
+        for before, group in pairwise(groups):
+            if group.epoch is not None and before.epoch is not None and group.epoch <= before.epoch:
+                return failed(
+                    f"the epoch was not raised: the group was formed again under epoch {group.epoch} "
+                    f"after epoch {before.epoch}",
+                    (before.seq, group.seq),
+                )
+        return None
+
+
+def _lost_work(history: History) -> int:
+    line = lineage(history)
+    return sum(
+        execution.last.seq > newer.seq
+        for group, newer in pairwise(line.groups)
+        for execution in line.runs[group.index].values()
+    )

@@ -1,0 +1,59 @@
+"""T4: at every instant at least one committed, loadable generation exists."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from chaos.api import Invariant
+from chaos.history import Event, History
+from chaos.training import Generations, few
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class LastGoodKept(Invariant, frozen=True, kw_only=True):
+    """From the first commit on there is always a good generation, and retention never removes the newest one.
+
+    Damage that strikes the only generation there ever was breaks no promise of the target: that is unknown. It does
+    when retention had removed a good older one.
+    """
+
+    id: ClassVar[str] = "T4"
+    needs: ClassVar[tuple[str, ...]] = ("checkpoint.committed",)
+
+    def check(self, history: History) -> Verdict:
+        state = Generations()
+        removed: list[Event] = []
+        doubt: Verdict | None = None
+        evidence: list[int] = []
+        for event in history.of(*Generations.KINDS):
+            generation, newest, commit = (
+                event.get("generation"),
+                state.newest,
+                state.committed.get(event.get("generation")),
+            )
+            state.take(event)
+            if event.kind == "checkpoint.committed":
+                evidence.append(event.seq)
+            if commit is None or event.kind == "checkpoint.committed":
+                continue
+            seqs = (commit.seq, *few([e.seq for e in removed]), event.seq)
+            if event.kind == "checkpoint.damaged":
+                if not state.committed and removed:
+                    return failed(
+                        f"generation {generation} was damaged and no other was left: retention had removed "
+                        f"generation {removed[-1].get('generation')} while it was good",
+                        sorted(set(seqs)),
+                    )
+                if not state.committed:
+                    doubt = unknown(f"generation {generation} was damaged, the only one that existed", seqs)
+                continue
+            how = event.kind.removeprefix("checkpoint.")
+            if generation == newest:
+                left = f"generation {state.newest} is the newest left" if state.committed else "none is left"
+                return failed(f"the newest good generation, {generation}, was {how}: {left}", sorted(set(seqs)))
+            removed.append(event)
+            evidence.append(event.seq)
+        if doubt is not None:
+            return doubt
+        reason = f"after each of {len(evidence)} commits and removals the newest good generation was there"
+        return passed(reason, few(evidence))

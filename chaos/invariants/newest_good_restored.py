@@ -1,0 +1,69 @@
+"""T5: recovery picks the newest committed generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from chaos.api import Invariant
+from chaos.history import Event, History
+from chaos.training import Group, few, generations_before, lineage
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
+    """Every group after the first restores the newest generation that was committed and not known to be damaged.
+
+    What was committed before the re-formation was declared must be used; what was committed since may be. Damage that
+    was reported before the group was formed excuses an older one, and so does a corruption that was detected. The first
+    group of a run is a start, not a recovery.
+    """
+
+    id: ClassVar[str] = "T5"
+    needs: ClassVar[tuple[str, ...]] = ("group.formed", "checkpoint.committed")
+
+    def check(self, history: History) -> Verdict:
+        groups = lineage(history).groups[1:]
+        loading: dict[object, int] = {}
+        for event in history.of("checkpoint.loading"):
+            loading.setdefault(event.get("epoch"), event.seq)
+        starts = [min(g.forming.seq if g.forming else g.seq, loading.get(g.epoch, g.seq)) for g in groups]
+        known_then = dict(generations_before(history, sorted(set(starts))))
+        known_now = dict(generations_before(history, [g.seq for g in groups]))
+        evidence: list[int] = []
+        for group, start in zip(groups, starts, strict=True):
+            now = known_now[group.seq]
+            must = {g: e for g, e in known_then[start].items() if g in now}
+            if broken := self._older(history, group, must, now):
+                return broken
+            if must or group.generation:
+                evidence += [now[group.generation].seq, group.seq] if group.generation in now else [group.seq]
+        if not evidence:
+            return unknown("no group was formed again after a commit" if groups else "the group was formed only once")
+        return passed("each re-formation restored the newest good generation", few(evidence))
+
+    def _older(
+        self, history: History, group: Group, must: Mapping[int, Event], now: Mapping[int, Event]
+    ) -> Verdict | None:
+        newest = max(must, default=0)
+        if group.generation in now and (step := now[group.generation].get("step")) not in (None, group.step):
+            return failed(
+                f"epoch {group.epoch} says generation {group.generation} at step {group.step}, "
+                f"which was committed at step {step}",
+                (now[group.generation].seq, group.seq),
+            )
+        if group.generation >= newest or self._excused(history, group):
+            return None
+        commit = must[newest]
+        if not group.generation:
+            what = f"epoch {group.epoch} began afresh at step {group.step}"
+        else:
+            what = f"epoch {group.epoch} restored generation {group.generation} (step {group.step})"
+        return failed(
+            f"{what} though generation {newest} (step {commit.get('step')}) was committed and not known to be damaged",
+            (commit.seq, group.seq),
+        )
+
+    def _excused(self, history: History, group: Group) -> bool:
+        before = lineage(history).groups[group.index - 1].seq
+        return any(before < e.seq < group.seq for e in history.of("failure.detected", **{"class": "corruption"}))
