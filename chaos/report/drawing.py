@@ -151,7 +151,7 @@ def _ticks(end: float) -> Iterator[Tick]:
 
 
 def _chart(curve: Curve, end: float, limit: float | None) -> Chart:
-    low = 0.0 if 0 <= curve.low < curve.high / 2 else curve.low
+    low = 0.0 if curve.low >= 0 and (curve.low < curve.high / 2 or curve.low == curve.high) else curve.low
     high = max(curve.high, limit if limit is not None else curve.high)
     low = min(low, limit if limit is not None else low)
     span = high - low or 1.0

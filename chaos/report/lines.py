@@ -127,7 +127,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "member.started": lambda d: f"{d.get('member', '?')} started on {d.get('node')}, pid {d.get('pid')}",
     "member.exited": lambda d: f"{d.get('member', '?')} ended: {how_ended(d)}",
     "fault.landed": _landed,
-    "fault.healed": lambda d: f"{d.get('kind', 'fault')} healed after {seconds(d.get('seconds'))}",
+    "fault.healed": lambda d: f"{d.get('kind', 'fault')} healed in {seconds(d.get('seconds'))}",
     "fault.failed": lambda d: f"{d.get('phase', 'fault')} failed: {d.get('error')}: {d.get('message')}",
     "fault.missed": lambda d: f"never injected: {d.get('reason')}",
     "group.formed": _formed,
