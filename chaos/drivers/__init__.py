@@ -1,0 +1,1 @@
+"""Ways to start and reach a target; see `chaos/api.py`."""
