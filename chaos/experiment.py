@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from chaos.api import JSON, Duration, Fault, Invariant, Probe, Ratio, Selector, Slot
+from chaos.errors import SpecError
 from chaos.trigger import AnyTrigger, Condition
 
 
@@ -135,7 +136,19 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...]
 
 
+def fault_of(action: Action, experiment: Experiment) -> Fault[Any]:
+    """The fault of a scheduled injection. Raises SpecError where experiment and schedule do not belong together."""
+    for step in experiment.method:
+        if step.name == action.step and step.kind == action.kind:
+            try:
+                fault: Fault[Any] = msgspec.convert(action.settings, type(step.fault))
+                return fault
+            except msgspec.ValidationError as error:
+                raise SpecError(f"schedule, step {action.step}: {error}") from error
+    raise SpecError(f"the schedule has a step {action.step} ({action.kind}) that the experiment has not")
+
+
 __all__ = [
     "Action", "Budget", "Duration", "Experiment", "Hypothesis", "Limits", "Mode", "Ratio", "Rpo", "Rto", "Schedule",
-    "Selector", "Step", "TargetSpec",
+    "Selector", "Step", "TargetSpec", "fault_of",
 ]  # fmt: skip

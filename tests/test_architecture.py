@@ -48,6 +48,8 @@ def test_a_module_imports_only_from_layers_below(path: Path) -> None:
         if parts[0] != "chaos" or len(parts) == 1 or parts[1] in ("__version__", here):
             continue
         assert parts[1] in LAYERS, f"{path}:{line} imports {name}"
+        if (here, parts[1]) == ("runner", "journal"):
+            continue  # one column: who records, and where to
         # Values and contracts may build on each other, and the edge wires; only columns stand strictly apart.
         below = LAYERS[parts[1]] < LAYERS[here] or (LAYERS[here] == LAYERS[parts[1]] != 2)
         assert below, f"{path}:{line}: {here} may not import {name}"

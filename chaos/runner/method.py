@@ -1,0 +1,249 @@
+"""Carry out a schedule's actions: wait for the trigger, inject, hold, heal."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, get_args, get_origin
+
+import anyio
+import msgspec
+
+from chaos.api import JSON, Fault, Landing, Links, Selection, Target
+from chaos.errors import FaultError, HealFailed, NotLanded, Unsupported
+from chaos.experiment import Action, Experiment, Schedule, fault_of
+from chaos.runner.border import Border
+from chaos.runner.ending import Ending
+from chaos.runner.recorder import Recorder
+from chaos.runner.triggers import Triggers, Watch
+from chaos.selection import hurt, is_empty, select
+from chaos.trigger import At
+
+
+class HealFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault that may still stand, and what a person must do about it."""
+
+    step: str
+    message: str
+    undo: str
+
+
+@dataclass(eq=False)
+class Injection:
+    """One action on its way from armed to healed."""
+
+    action: Action
+    fault: Fault[Any]
+    watch: Watch
+    hit: tuple[Selection, ...] = ()
+    hurts: frozenset[str] = frozenset()
+    phase: str = "armed"  # then injecting, landed, over
+    quiet: anyio.Event = field(default_factory=anyio.Event)  # nothing more will happen unless the run ends
+
+    @property
+    def source(self) -> str:
+        return f"fault:{self.action.step}"
+
+    def whom(self) -> JSON:
+        return {
+            "members": list(dict.fromkeys(m.name for s in self.hit for m in s.members)),
+            "nodes": list(dict.fromkeys(n for s in self.hit for n in s.nodes)),
+        }
+
+    def undo(self) -> str:
+        """What a person has to look at when the heal cannot be trusted."""
+        members = ", ".join(f"{m.name} (pid {m.pid})" for s in self.hit for m in s.members)
+        nodes = ", ".join(dict.fromkeys(n for s in self.hit for n in s.nodes))
+        return f"undo {self.action.kind} on {members or nodes}" + (f" (nodes {nodes})" if members and nodes else "")
+
+
+class Method:
+    """The actions of a schedule. Whatever ends the run, every fault that was injected is healed."""
+
+    def __init__(
+        self, experiment: Experiment, schedule: Schedule, triggers: Triggers, recorder: Recorder, ending: Ending
+    ) -> None:
+        self._limits = experiment.limits
+        self._slots = experiment.target.slots
+        self._recorder = recorder
+        self._ending = ending
+        self._injections = [
+            Injection(action, fault_of(action, experiment), watch)
+            for action, watch in zip(schedule.actions, triggers.watches, strict=True)
+        ]
+        self._ended = False
+        self.standing: list[Injection] = []  # injected, not yet healed
+        self.failures: list[HealFailure] = []
+        self.traces: list[str] = []  # of what plugins raised unexpectedly
+
+    def refuse(self, target: Target) -> str:
+        """What this target cannot carry, recorded; empty when it can carry every fault of the method."""
+        refused = []
+        for injection in self._injections:
+            need = capability(type(injection.fault))
+            if need is not None and not isinstance(target, need):
+                reason = f"{injection.action.kind} needs a target with {need.__name__}, which this one is not here"
+                injection.watch.give_up(reason)
+                self._failed(injection, "inject", Unsupported(reason))
+                refused.append(reason)
+        return "; ".join(dict.fromkeys(refused))
+
+    async def run(self, target: Target, over: Callable[[Sequence[anyio.Event]], Awaitable[None]]) -> None:
+        """Arm every action, carry them out until `over(...)` returns, heal what stands.
+
+        `over` gets an event of each action, set once nothing more comes of it: it was healed, failed, or has landed
+        to stay until the end.
+        """
+        start = anyio.current_time()
+        self._recorder.record("harness", "method.started", {})
+        try:
+            async with anyio.create_task_group() as tasks:
+                for injection in self._injections:
+                    action = injection.action
+                    about = {"kind": action.kind, "settings": action.settings, "hold": action.hold}
+                    self._recorder.record(injection.source, "fault.armed", about)
+                    if isinstance(action.when, At):
+                        injection.watch.fire(start + action.when.seconds)
+                    tasks.start_soon(self._carry_out, injection, target)
+                tasks.start_soon(self._await_end)
+                await over([injection.quiet for injection in self._injections])
+                tasks.cancel_scope.cancel()
+        finally:
+            for injection in self._injections:
+                if injection.phase == "armed":
+                    self._missed(injection, "the run ended before its trigger fired")
+                elif injection.phase == "injecting":
+                    self._failed(injection, "inject", NotLanded("the run ended before it had landed"))
+            self._end()
+
+    async def _await_end(self) -> None:
+        for injection in self._injections:
+            await injection.quiet.wait()
+        self._end()
+
+    def _end(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self._recorder.record("harness", "method.ended", {})
+
+    # --- one action --------------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, injection: Injection, target: Target) -> None:
+        watch = injection.watch
+        try:
+            await watch.fired.wait()
+            if watch.hopeless is not None:
+                self._missed(injection, watch.hopeless)
+            else:
+                await anyio.sleep_until(watch.moment + injection.action.when.delay)
+                await self._inject(injection, target)
+            injection.quiet.set()
+        finally:
+            watch.released.set()
+
+    async def _inject(self, injection: Injection, target: Target) -> None:
+        with Border() as border:
+            self._aim(injection, target)
+            cause = {} if injection.watch.cause is None else {"trigger": injection.watch.cause}
+            self._recorder.record(injection.source, "fault.injecting", {**injection.whom(), **cause})
+            context = injection.fault.inject(target, *injection.hit)
+            landing = await self._enter(injection, context)
+        if border.error is not None:
+            self._failed(injection, "inject", border.error, border.trace())
+            return
+        try:
+            if landing.evidence:
+                await self._hold(injection, landing)
+        finally:
+            await self._heal(injection, context, landing)
+        if not landing.evidence:
+            self._failed(injection, "inject", NotLanded(f"{injection.action.kind} gave no proof that it landed"))
+
+    async def _enter(self, injection: Injection, context: AbstractAsyncContextManager[Landing]) -> Landing:
+        injection.phase = "injecting"
+        self.standing.append(injection)
+        landing = None
+        try:
+            landing = await context.__aenter__()
+        finally:
+            if landing is None:
+                self.standing.remove(injection)
+        injection.phase = "landed"
+        return landing
+
+    def _aim(self, injection: Injection, target: Target) -> None:
+        """Resolve the selectors against those who live now."""
+        selectors = injection.fault.selectors()
+        nodes = target.nodes() if isinstance(target, Links) else ()
+        injection.hit = select(selectors, self._slots, target.members(), nodes)
+        if any(is_empty(s, hit) for s, hit in zip(selectors, injection.hit, strict=True)):
+            raise NotLanded("no member selected")
+        injection.hurts = hurt(selectors, injection.hit)
+        everyone = injection.hurts.union(*(other.hurts for other in self.standing))
+        most = self._limits.members_hurt
+        if most is not None and len(everyone) > most:
+            name = {"name": "members-hurt", "value": len(everyone)}
+            if self._ending.ask("limit", f"{len(everyone)} members would be hurt at one time, the limit is {most}"):
+                self._recorder.record("harness", "limit.reached", name)
+            raise FaultError(f"would hurt {len(everyone)} members at one time, the limit is {most}")
+
+    async def _hold(self, injection: Injection, landing: Landing) -> None:
+        fault, action = injection.fault, injection.action
+        about = {"kind": action.kind, **injection.whom(), "evidence": landing.evidence, "instant": fault.instant}
+        landed = anyio.current_time()
+        self._recorder.record(injection.source, "fault.landed", about)
+        injection.watch.released.set()
+        if fault.instant:
+            return
+        if action.hold is None:
+            injection.quiet.set()
+            await anyio.sleep_forever()
+        else:
+            await anyio.sleep_until(landed + action.hold)
+
+    async def _heal(
+        self, injection: Injection, context: AbstractAsyncContextManager[Landing], landing: Landing
+    ) -> None:
+        began = anyio.current_time()
+        with anyio.move_on_after(self._limits.heal, shield=True) as limit, Border() as border:
+            await context.__aexit__(None, None, None)
+        error = border.error
+        if limit.cancelled_caught:
+            error = HealFailed(f"the heal took longer than {self._limits.heal:g}s", injection.undo())
+        if error is not None:
+            undo = error.undo if isinstance(error, HealFailed) else injection.undo()
+            self.failures.append(HealFailure(step=injection.action.step, message=str(error), undo=undo))
+            self._ending.ask("error", f"a heal failed: {error}")
+            self._failed(injection, "heal", error, border.trace(), undo)
+        self.standing.remove(injection)
+        injection.phase = "over"
+        if error is None and landing.evidence and not injection.fault.instant:
+            seconds = round(anyio.current_time() - began, 6)
+            about = {"kind": injection.action.kind, "evidence": landing.healed, "seconds": seconds}
+            self._recorder.record(injection.source, "fault.healed", about)
+
+    # --- what went wrong ---------------------------------------------------------------------------------------------
+
+    def _missed(self, injection: Injection, reason: str) -> None:
+        injection.phase = "over"
+        self._recorder.record(injection.source, "fault.missed", {"reason": reason})
+
+    def _failed(self, injection: Injection, phase: str, error: Exception, trace: str = "", undo: str = "") -> None:
+        injection.phase = "over"
+        injection.watch.released.set()
+        about: JSON = {"phase": phase, "error": type(error).__name__, "message": str(error), "undo": undo}
+        if not isinstance(error, FaultError):
+            self._ending.ask("error", f"{injection.action.kind} raised {type(error).__name__}: {error}")
+            self.traces.append(trace)
+            about["traceback"] = trace[-4000:]
+        self._recorder.record(injection.source, "fault.failed", about)
+
+
+def capability(fault: type) -> type | None:
+    """What a fault needs of a target: the argument of `Fault[…]` it was declared with."""
+    for cls in fault.__mro__:
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Fault and isinstance(need := get_args(base)[0], type):
+                return need
+    return None

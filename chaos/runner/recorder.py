@@ -1,0 +1,96 @@
+"""One recorder gives the one order: every fact of a run passes through `record`."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import anyio
+
+from chaos.api import JSON
+from chaos.history import Event
+from chaos.journal import Journal
+from chaos.runner.border import Border
+
+KINDS_KEPT = 256
+EVENTS_KEPT = 4096  # of each kind
+
+
+class Observer(Protocol):
+    """Someone who watches a run, such as the console."""
+
+    def event(self, event: Event) -> None:
+        """Called for every event, in order, right after it was recorded; must be quick."""
+
+
+class Recorder:
+    """Numbers events, journals them, and tells those who listen, all before `record` returns.
+
+    Memory stays flat over a long run: of each kind the newest events are kept for probes, the rest is in the journal.
+    """
+
+    def __init__(self, journal: Journal, observer: Observer | None = None) -> None:
+        self._journal = journal
+        self._observer = observer
+        self._origin = anyio.current_time()
+        self._seq = 0
+        self._listeners: dict[str, list[Callable[[Event], None]]] = {}
+        self._recent: dict[str, deque[Event]] = {}
+        self.traces: list[str] = []  # of an observer that broke
+        self.on_broken: Callable[[str], None] | None = None
+
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return anyio.current_time() - self._origin
+
+    def listen(self, kinds: Iterable[str], listener: Callable[[Event], None]) -> None:
+        """Call `listener` for each event of these kinds from now on."""
+        for kind in kinds:
+            self._listeners.setdefault(kind, []).append(listener)
+
+    def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
+        """Append a fact that happened at `t` (CLOCK_MONOTONIC, now when None). Never raises."""
+        moment = (anyio.current_time() if t is None else t) - self._origin
+        wall = time.time()
+        event = Event(seq=self._seq, t=round(moment, 6), wall=round(wall, 3), source=source, kind=kind, data=data)
+        self._seq += 1
+        self._journal.append(event)
+        self._keep(event)
+        for listener in self._listeners.get(kind, ()):
+            listener(event)
+        self._show(event)
+        if self._journal.broken is not None and self.on_broken is not None:
+            tell, self.on_broken = self.on_broken, None
+            tell(self._journal.broken)
+        return event
+
+    def recent(self, kind: str, seconds: float) -> Sequence[Event]:
+        """Events of that kind with `t` in the last `seconds`, as far as they are kept."""
+        since = self.now() - seconds
+        found = []
+        for event in reversed(self._recent.get(kind, ())):
+            if event.t >= since:
+                found.append(event)
+            elif event.t < since - 1:  # sources differ by milliseconds, so look a little further
+                break
+        found.reverse()
+        return found
+
+    def _keep(self, event: Event) -> None:
+        kept = self._recent.get(event.kind)
+        if kept is None:
+            if len(self._recent) >= KINDS_KEPT:
+                return
+            kept = self._recent[event.kind] = deque(maxlen=EVENTS_KEPT)
+        kept.append(event)
+
+    def _show(self, event: Event) -> None:
+        if self._observer is None:
+            return
+        with Border() as border:
+            self._observer.event(event)
+        if border.error is not None:
+            self._observer = None  # a broken screen must not break a run
+            self.traces.append(border.trace())

@@ -1,0 +1,157 @@
+"""Every trigger, in virtual time."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from chaos.experiment import Mode
+from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson
+
+from .fakes import LOG, FakeTarget, Play, experiment, kinds, steady, step
+
+pytestmark = pytest.mark.anyio
+
+
+async def steps_every_second(target: FakeTarget) -> int:
+    for number in range(1, 11):
+        await anyio.sleep(1)
+        target.emit("step.completed", step=number, rank=number % 2)
+    return 0
+
+
+async def test_a_moment_is_counted_from_the_start_of_the_method(play: Play) -> None:
+    it = experiment(step(when=At(seconds=3.0, delay=0.5), hold=2.0), steady=(steady(every=1.0),))
+    await play(it)
+    assert LOG[:3] == ["5.5 inject worker-0", "5.5 landed worker-0", "7.5 heal worker-0"]
+
+
+async def test_the_nth_event_that_matches_fires(play: Play) -> None:
+    when = OnEvent(kind="step.completed", where={"rank": Condition(equals=1)}, nth=2)
+    _, history = await play(experiment(step(when=when), ends=True), steps_every_second)
+    assert LOG[0] == "3 inject worker-0"
+    injecting = history.of("fault.injecting")[0]
+    assert history[injecting.get("trigger")].get("step") == 3
+
+
+async def test_an_event_before_the_gate_opened_fires_when_it_opens(play: Play) -> None:
+    when = OnEvent(kind="step.completed", where={"step": Condition(equals=1)})
+    it = experiment(step(when=when), ends=True, steady=(steady(every=2.0),))
+    await play(it, steps_every_second)
+    assert LOG[0] == "4 inject worker-0"
+
+
+async def test_a_member_waits_at_its_failpoint_until_the_fault_has_landed(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        for generation in (1, 2, 3):
+            await anyio.sleep(1)
+            await target.stage.at_point("worker-0", "checkpoint.before_commit", {"generation": generation})
+            LOG.append(f"{target.now():g} past {generation}")
+        return 0
+
+    when = OnPoint(point="checkpoint.before_commit", where={"generation": Condition(equals=2)})
+    _, history = await play(experiment(step(when=when, slow=4.0, hold=9.0), ends=True), script)
+    assert LOG == [
+        "1 past 1",
+        "2 inject worker-0",
+        "6 landed worker-0",
+        "6 past 2",
+        "7 past 3",
+        "7 heal worker-0",
+        "closed",
+    ]
+    reached = history.of("point.reached", generation=2)[0]
+    assert (reached.source, reached.get("name")) == ("worker-0", "checkpoint.before_commit")
+    landed, released = history.of("fault.landed")[0], history.of("point.released")[1]
+    assert reached.seq < landed.seq < released.seq
+
+
+@pytest.mark.parametrize("fail", ["inject", "unproved"])
+async def test_a_failed_fault_lets_the_member_at_its_failpoint_go(play: Play, fail: str) -> None:
+    async def script(target: FakeTarget) -> int:
+        await target.stage.at_point("worker-0", "here", {})
+        return 0
+
+    result, history = await play(experiment(step(when=OnPoint(point="here"), fail=fail), ends=True), script)
+    assert result.reason == "finished"
+    assert history.of("fault.failed")
+    assert not history.of("fault.landed")
+
+
+async def test_the_end_of_a_run_lets_a_member_at_a_failpoint_go(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        await target.stage.at_point("worker-0", "here", {})
+        LOG.append("past")
+        return 0
+
+    it = experiment(step(when=OnPoint(point="here", delay=500.0)), ends=True, limits={"wall": 5.0})
+    result, _ = await play(it, script)
+    assert result.reason == "limit"
+    assert "past" in LOG
+
+
+async def test_a_log_line_fires(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        for member in ("coordinator-0", "worker-0", "worker-1"):
+            await anyio.sleep(1)
+            target.stage.log_line(member, f"{member} saved shard 3")
+        await anyio.sleep(1)
+        return 0
+
+    await play(experiment(step(when=OnLog(regex=r"shard \d", member="worker-*", nth=2)), ends=True), script)
+    assert LOG[0] == "3 inject worker-0"
+
+
+async def test_a_sample_fires(play: Play) -> None:
+    it = experiment(
+        step(when=OnProbe(probe="gauge", condition=Condition(at_least=7))),
+        steady=(steady(read=lambda now: now, at_least=0, mode=Mode.AFTER),),
+    )
+    await play(it)
+    assert LOG[0] == "7 inject worker-0"
+
+
+async def test_after_another_step_landed_or_healed(play: Play) -> None:
+    it = experiment(
+        step("first", hold=5.0),
+        step("second", when=After(step="first", delay=2.0)),
+        step("third", when=After(step="first", healed=True)),
+        step("kill", kill=True, when=After(step="third")),
+        step("last", when=After(step="kill", healed=True)),
+    )
+    await play(it)
+    assert [line.split()[0] for line in LOG if "inject" in line] == ["1", "3", "6", "6", "6"]
+
+
+async def test_after_a_step_that_fails_nothing_waits_for_ever(play: Play) -> None:
+    it = experiment(
+        step("first", fail="inject"),
+        step("second", when=After(step="first")),
+        step("third", when=After(step="second")),
+    )
+    result, history = await play(it)
+    assert result.reason == "finished"
+    assert kinds(history, "fault:third") == ["fault.armed", "fault.missed"]
+    assert history[-1].t == 3.0
+
+
+async def test_a_repeated_step_keeps_its_period(play: Play) -> None:
+    it = experiment(step(when=Every(period=10.0, times=3), hold=9.0, slow=0.5))
+    await play(it)
+    assert [line.split()[0] for line in LOG if "inject" in line] == ["10", "20", "30"]
+
+
+async def test_arrivals_are_those_of_the_schedule(play: Play) -> None:
+    it = experiment(step(when=Poisson(rate=0.1), kill=True, hold=None))
+    _, history = await play(it)
+    moments = [round(e.t, 3) for e in history.of("fault.injecting")]
+    assert len(moments) > 3
+    assert moments == sorted(moments)
+    assert len(set(moments)) == len(moments)
+
+
+async def test_a_trigger_that_never_fires_is_told(play: Play) -> None:
+    it = experiment(step(when=OnEvent(kind="step.completed", nth=99)), ends=True)
+    result, history = await play(it, steps_every_second)
+    assert result.reason == "finished"
+    assert kinds(history, "fault:freeze") == ["fault.armed", "fault.missed"]
