@@ -132,7 +132,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
     names = sorted(set(known))
     # A kind is often misremembered by its folder alone: `process.stop`, `partition`.
-    near = get_close_matches(word, names, n=1, cutoff=0.6) or [n for n in names if n.rpartition(".")[2] == word][:1]
+    near = get_close_matches(word, names, n=1, cutoff=0.7) or [n for n in names if n.rpartition(".")[2] == word][:1]
     if near:
         return f"did you mean `{near[0]}`?"
     listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def load_target(
     name = reader.read(asked, str)
     if name is INVALID:
         return None
-    path = Path(base, name)
+    path = Path(normpath(Path(base, name)))
     text = read(path, problems, asked.place)
     root = compose(str(path), text, problems) if text is not None else None
     if root is None:

@@ -1,0 +1,184 @@
+"""What can be named in an experiment, and what each of it promises: the data behind `list`, `explain`, `schema`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args
+
+from msgspec import NODEFAULT
+from msgspec import inspect as mi
+
+from chaos.api import Fault, Invariant, Probe
+from chaos.errors import PluginError
+from chaos.load.reader import describe
+from chaos.load.schema import json_schema
+from chaos.registry import GROUPS, Registry, did_you_mean
+from chaos.units import EXAMPLES, format_duration, format_ratio, format_size
+
+_WRITE = {"duration": format_duration, "ratio": format_ratio, "size": format_size}
+
+
+class Row(NamedTuple):
+    """One kind. `id` is the invariant's number, `needs` the capability or the events without which it is nothing."""
+
+    kind: str
+    group: str
+    summary: str
+    id: str
+    needs: tuple[str, ...]
+
+
+def list_kinds(group: str | None = None, registry: Registry | None = None) -> tuple[Row, ...]:
+    """Every kind of a group (None: of all), in the order of the groups and of the alphabet."""
+    registry = registry or Registry()
+    groups = GROUPS if group is None else (group,)
+    return tuple(_row(registry, name, kind) for name in groups for kind in registry.kinds(name))
+
+
+def explain(kind: str, registry: Registry | None = None) -> str:
+    """Everything about one kind, as text; PluginError with a near miss where there is none."""
+    registry = registry or Registry()
+    groups = [group for group in GROUPS if kind in registry.kinds(group)]
+    if not groups:
+        hint = did_you_mean(kind, [k for group in GROUPS for k in registry.kinds(group)])
+        raise PluginError(f"nothing is named `{kind}` ({hint}; `chaos list` shows all)")
+    return "\n\n".join("\n".join(_explain(registry, group, kind)) for group in groups)
+
+
+def _row(registry: Registry, group: str, kind: str) -> Row:
+    cls = registry.find(group, kind)
+    needs: tuple[str, ...] = _capability(cls)
+    if issubclass(cls, Invariant):
+        needs = cls.needs
+    return Row(kind, group, _doc(cls).partition("\n")[0], cls.id if issubclass(cls, Invariant) else "", needs)
+
+
+def _doc(cls: type) -> str:
+    return inspect.cleandoc(cls.__doc__ or "")
+
+
+def _capability(cls: type) -> tuple[str, ...]:
+    """The name of the capability that a fault asks its target for."""
+    if not issubclass(cls, Fault):
+        return ()
+    for base in getattr(cls, "__orig_bases__", ()):
+        return tuple(getattr(argument, "__name__", str(argument)) for argument in get_args(base))
+    return ()
+
+
+def _explain(registry: Registry, group: str, kind: str) -> Iterator[str]:
+    cls, row = registry.find(group, kind), _row(registry, group, kind)
+    yield f"{kind}  ({group[:-1]}{f' {row.id}' if row.id else ''})"
+    yield ""
+    yield _doc(cls)
+    yield from _facts(cls, row)
+    settings = list(_fields(cls))
+    if settings:
+        yield ""
+        yield "settings:"
+        width = max(len(field.encode_name) for field in settings)
+        for field in settings:
+            yield f"  {field.encode_name:{width}}  {_setting(field)}"
+    if group != "drivers":
+        yield ""
+        yield "example:"
+        yield from (f"  {line}" for line in _example(cls, kind))
+
+
+def _facts(cls: type, row: Row) -> Iterator[str]:
+    if issubclass(cls, Fault):
+        yield ""
+        yield f"fidelity: {cls.fidelity}"
+        proof = "recorded as evidence of `fault.landed`; without it the run is inconclusive"
+        yield f"proof:    {_section(cls, 'Proof') or proof}"
+        heal = "nothing: it is done in an instant" if cls.instant else "when `hold` ends, or in the final phase"
+        yield f"heals:    {_section(cls, 'Heal') or heal}"
+        yield f"needs:    a target with {', '.join(row.needs)}" if row.needs else "needs:    nothing of the target"
+    elif issubclass(cls, Probe):
+        yield ""
+        yield f"unit:     {cls.unit}"
+    elif issubclass(cls, Invariant) and row.needs:
+        yield ""
+        yield f"needs:    the events {', '.join(row.needs)}"
+
+
+def _section(cls: type, word: str) -> str:
+    """What a docstring says behind `Proof:` or `Heal:` at the beginning of a line."""
+    lines = [line.strip() for line in _doc(cls).splitlines()]
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{word}:")), "")
+
+
+def _fields(cls: type) -> tuple[mi.Field, ...]:
+    info = mi.type_info(cls)
+    return info.fields if isinstance(info, mi.StructType) else ()
+
+
+def _setting(field: mi.Field) -> str:
+    words = describe(field.type)
+    if field.required:
+        return f"{words}; required"
+    if field.default is NODEFAULT or field.default is None:
+        return f"{words}; optional"
+    return f"{words}; default {_written(field.default, field.type)}"
+
+
+def _written(value: Any, kind: mi.Type) -> str:
+    """A default as it would be written in YAML."""
+    unit = _unit(kind)
+    if unit in _WRITE:
+        return _WRITE[unit](value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple | list | frozenset):
+        return f"[{', '.join(map(str, value))}]"
+    return str(getattr(value, "value", value))
+
+
+def _unit(kind: mi.Type) -> str:
+    if isinstance(kind, mi.UnionType):
+        return next(filter(None, map(_unit, kind.types)), "")
+    return str((kind.extra or {}).get("unit", "")) if isinstance(kind, mi.Metadata) else ""
+
+
+def _example(cls: type, kind: str) -> Iterator[str]:
+    """YAML that validates: what is required, with values of its type."""
+    required = [f"{field.encode_name}: {_sample(field.type)}" for field in _fields(cls) if field.required]
+    if issubclass(cls, Fault):
+        yield f"- fault: {kind}"
+        yield from (f"  {line}" for line in required)
+        yield "  when: {at: 10s}"
+        if not cls.instant:
+            yield "  hold: 8s"
+    elif issubclass(cls, Probe):
+        yield f"- probe: {kind}"
+        yield from (f"  {line}" for line in required)
+        yield "  at-least: 0.7 of baseline"
+    else:
+        yield f"- {kind}" if not required else f"- {kind}: {{{', '.join(required)}}}"
+
+
+def _sample(kind: mi.Type) -> str:
+    match kind:
+        case mi.Metadata(extra={"unit": str(unit)}):
+            return EXAMPLES[unit].split(",")[0].split(" ")[0]
+        case mi.Metadata():
+            return _sample(kind.type)
+        case mi.StructType():
+            return "{ranks: [1]}"
+        case mi.TupleType() if all(isinstance(t, mi.StructType) for t in kind.item_types):
+            return "[{nodes: [n1]}, {nodes: rest}]"
+        case mi.VarTupleType() | mi.ListType():
+            return f"[{_sample(kind.item_type)}]"
+        case mi.LiteralType():
+            return str(kind.values[0])
+        case mi.UnionType():
+            return _sample(kind.types[0])
+        case mi.BoolType():
+            return "true"
+        case mi.IntType() | mi.FloatType():
+            return str(kind.ge if kind.ge is not None else 1)
+    return "name"
+
+
+__all__ = ["Row", "explain", "json_schema", "list_kinds"]
