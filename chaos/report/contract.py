@@ -29,8 +29,7 @@ class Figure(NamedTuple):
         return self.value / self.limit if self.value is not None and self.limit else 0.0
 
     def __str__(self) -> str:
-        value = amount(self.value, self.unit)
-        return value if self.limit is None else f"{value} of {amount(self.limit, self.unit)}"
+        return against(self.value, self.limit, self.unit)
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -38,6 +37,13 @@ def amount(value: float | None, unit: str) -> str:
     if unit == "s":
         return seconds(value)
     return f"{number(value)} {unit}".strip() if value is not None else "–"
+
+
+def against(value: float | None, limit: float | None, unit: str) -> str:
+    """A value beside its bound: `3.2 s of 6.0 s`, `0 of 20 steps`."""
+    if limit is None:
+        return amount(value, unit)
+    return f"{amount(value, unit) if unit == 's' else number(value)} of {amount(limit, unit)}"
 
 
 def rto(result: Result, recovery: Recovery) -> tuple[Figure, ...]:
@@ -56,9 +62,9 @@ def measured(check: Check) -> str:
     value, limit, unit = (check.measured.get(key) for key in ("value", "limit", "unit"))
     if "value" not in check.measured:
         return ""
-    shown = amount(value, str(unit or "")) if isinstance(value, int | float | None) else number(value)
-    bounded = isinstance(limit, int | float)
-    return f"{shown} of {amount(limit, str(unit or ''))}" if bounded else shown
+    if not isinstance(value, int | float | None):
+        return number(value)
+    return against(value, limit if isinstance(limit, int | float) else None, str(unit or ""))
 
 
 def ordered(result: Result) -> Iterator[Check]:

@@ -73,7 +73,7 @@ def _render(**values: Any) -> bytes:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_tidy
     )
     environment.filters |= {"seconds": seconds, "number": number, "measured": contract.measured}
-    environment.globals |= {"linked": _LINKED, "width": _percent}
+    environment.globals |= {"width": _percent}
     source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
     return environment.from_string(source).render(values).encode()
 

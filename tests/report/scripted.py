@@ -60,7 +60,15 @@ def _cut(tell: Script, t: float, last: str, nodes: int) -> tuple[float, int, int
     fault = "fault:network.partition"
     tell(t, fault, "fault.injecting", members=[last], nodes=[f"n{nodes - 1}"], trigger=None)
     proof = {"sent": 3, "dropped": 3}
-    tell(t + 0.1, fault, "fault.landed", kind="network.partition", members=[last], nodes=["n2"], evidence=proof)
+    tell(
+        t + 0.1,
+        fault,
+        "fault.landed",
+        kind="network.partition",
+        members=[last],
+        nodes=[f"n{nodes - 1}"],
+        evidence=proof,
+    )
     tell(t + 2.0, "c-1", "failure.detected", **{"member": last, "class": "partition", "reason": "silent"})
     tell(t + 2.5, "c-1", "group.formed", epoch=2, world=nodes - 1, nodes=["n0", "n1"], generation=2, step=40)
     for rank in range(nodes - 1):

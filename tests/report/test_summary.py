@@ -24,7 +24,7 @@ def test_figures_stand_beside_their_budget(result: Result, history: History) -> 
     detect = line_with(text, "  detect ")
     assert "1.9 s of 6.0 s" in detect
     assert detect.count("█") == 8  # 1.9 / 6 of 24
-    assert "RPO      0 steps of 20 steps" in text
+    assert "RPO      0 of 20 steps" in text
     assert "resume   4.0 s · catch-up 4.1 s" in text
     assert "goodput 71 %" in text
 
