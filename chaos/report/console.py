@@ -152,7 +152,8 @@ class Console:
     def _say(self, t: float, source: str, text: str, style: str) -> None:
         line = f"{t:8.2f}  {clean(source):<24} {text}"
         if self._rich is None:
-            self._file.write(line + "\n")
+            encoding = self._file.encoding or "utf-8"  # some CI logs know ASCII only
+            self._file.write(line.encode(encoding, "replace").decode(encoding) + "\n")
             self._file.flush()
         else:
             from rich.text import Text

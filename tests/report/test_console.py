@@ -8,12 +8,21 @@ import subprocess
 import sys
 from contextlib import suppress
 
+import anyio
 import pytest
+from trio.testing import MockClock
 
 from chaos.history import Event
 from chaos.report.console import Console, Show
 
 from .scripted import Script
+
+
+@pytest.fixture(autouse=True)
+def _terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM", "COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
 
 
 class Clock:
@@ -132,13 +141,39 @@ def test_the_cursor_comes_back_on_any_exit(events: list[Event], error: BaseExcep
     assert file.getvalue().rindex("\x1b[?25h") > file.getvalue().rindex("\x1b[?25l")
 
 
-def test_no_color_is_respected(events: list[Event], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
+@pytest.mark.parametrize("refused", [False, True])
+def test_no_color_is_respected(events: list[Event], monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+    if refused:
+        monkeypatch.setenv("NO_COLOR", "1")
     file = io.StringIO()
     with Console("cut", wall=60, file=file, terminal=True) as console:
         for event in events:
             console.event(event)
-    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", file.getvalue())
+    assert bool(re.search(r"\x1b\[[0-9;]*3[0-7]m", file.getvalue())) is not refused
+
+
+def test_a_log_that_knows_ascii_only_gets_its_lines(events: list[Event]) -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding="ascii")
+    with Console("cut", wall=60, file=file) as console:
+        console.event(Script()(0.0, "harness", "job.failed", reason="Zürich – 漢"))
+        console.event(Script()(1.0, "harness", "run.ended", reason="finished"))
+    assert b"job failed: Z?rich ? ?" in raw.getvalue()
+    assert b"run ended: finished" in raw.getvalue()
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})], ids=["virtual"])
+@pytest.mark.anyio
+async def test_the_clock_ticks_while_nothing_happens() -> None:
+    file = io.StringIO()
+    with Console("cut", wall=60, file=file, terminal=True, clock=anyio.current_time) as console:
+        console.event(Script()(0.0, "harness", "target.starting"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(console.ticks)
+            await anyio.sleep(30.5)
+            tasks.cancel_scope.cancel()
+    assert "59.0 s left" in file.getvalue()
+    assert "30.0 s left" in file.getvalue()
 
 
 class Closed(io.StringIO):
