@@ -17,10 +17,13 @@ Mode = Literal["flip", "truncate", "zero"]
 
 
 class Corrupt(Fault[Files], frozen=True, kw_only=True):
-    """Damage the files that match `path` below the target's data: flip one bit in the middle, cut the second half off
-    (truncate), or fill it with zeros (zero).
+    """Damage the files that match `path` below the target's data.
 
-    Proof: each file's SHA-256 before and after. Heal: none, the damage stays: the target must notice it and go on
+    `flip` turns one bit in the middle, `truncate` cuts the second half off, `zero` fills it with zeros.
+
+    Proof: each file's SHA-256 before and after.
+
+    Heal: none, the damage stays: the target must notice it and go on
     from a good copy.
     """
 

@@ -14,6 +14,7 @@ class Isolate(Fault[Links], frozen=True, kw_only=True):
     """Drop all packets between the nodes of the selected members and everybody else; among themselves they still talk.
 
     Proof: a packet sent from each node to each node of the other side is counted as dropped and does not arrive.
+
     Heal: the rules go, and a packet arrives again on each path that no other fault cuts.
     """
 

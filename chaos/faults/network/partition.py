@@ -15,6 +15,7 @@ class Partition(Fault[Links], frozen=True, kw_only=True):
     """Drop all packets between two groups of nodes, both ways or one way; nodes in neither group hear both.
 
     Proof: a packet sent from each node to each node of the other side is counted as dropped and does not arrive.
+
     Heal: the rules go, and a packet arrives again on each path that no other fault cuts.
     """
 

@@ -18,7 +18,9 @@ RUNS = "RSDIXZ"  # any state but stopped; a member that has gone meanwhile does 
 class Freeze(Fault[Signals], frozen=True, kw_only=True):
     """Stop members with SIGSTOP: their sockets stay open, and nobody answers.
 
-    Proof: all threads of each process are in state T. Heal: SIGCONT, and none of them is in state T any more.
+    Proof: all threads of each process are in state T.
+
+    Heal: SIGCONT, and none of them is in state T any more.
     """
 
     fidelity = (

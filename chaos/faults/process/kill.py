@@ -13,7 +13,9 @@ from chaos.faults.process._signals import GONE, members_of, prove, send
 class Kill(Fault[Signals], frozen=True, kw_only=True):
     """End members at once with SIGKILL: no handler runs, nothing is flushed.
 
-    Proof: the kernel has ended each process. Heal: none, it is for the target to recover.
+    Proof: the kernel has ended each process.
+
+    Heal: none, it is for the target to recover.
     """
 
     fidelity = (

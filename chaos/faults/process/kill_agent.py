@@ -23,7 +23,9 @@ class KillAgent(Fault[Supervised], frozen=True, kw_only=True):
     """End only the selected supervisors with SIGKILL, while workers run under them on the same nodes.
 
     Proof: the agents have ended; each worker was alive when its agent was killed and nothing was sent to it, its
-    state right afterwards is told. Heal: none.
+    state right afterwards is told.
+
+    Heal: none.
     """
 
     fidelity = (

@@ -16,7 +16,9 @@ from chaos.faults.process._signals import GONE, members_of, prove, send
 class Preempt(Fault[Signals], frozen=True, kw_only=True):
     """Tell members to go with SIGTERM, and end those still there after `grace` with SIGKILL.
 
-    Proof: each process has ended; who went by itself, and when. Heal: none. SIGKILL comes even to a run that is
+    Proof: each process has ended; who went by itself, and when.
+
+    Heal: none. SIGKILL comes even to a run that is
     aborted meanwhile.
     """
 
