@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from chaos.api import JSON, Duration, Fault, Invariant, Probe, Ratio, Selector, Slot
 from chaos.errors import SpecError
 from chaos.trigger import AnyTrigger, Condition
+
+Count = Annotated[int, Meta(ge=0)]
 
 
 class Mode(Enum):
@@ -50,8 +53,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class Rpo(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most work that a recovery may lose."""
 
-    steps: int | None = None
-    samples: int | None = None
+    steps: Count | None = None
+    samples: Count | None = None
     seconds: Duration | None = None
 
 
@@ -81,7 +84,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stall: Duration = 30.0  # without any progress of the target (event `step.completed` or `request.completed`)
     settle: Duration = 60.0  # after the last heal, for a target that does not end by itself
     heal: Duration = 10.0  # for one heal
-    members_hurt: int | None = None  # most members hit at one time; refused at plan time where it can be known
+    members_hurt: Count | None = None  # most members hit at one time; refused at plan time where it can be known
 
 
 class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
