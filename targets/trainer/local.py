@@ -1,7 +1,7 @@
 """The trainer alone, without the harness: `python -m targets.trainer.local --steps 60 --kill-rank 1@30`.
 
-Starts store, coordinators and agents on addresses 127.0.0.2, 127.0.0.3, …, prints every event as a line, and ends
-everything when the job does. For a first look and for work on the trainer; only the harness cuts networks.
+Starts store, coordinators and agents on loopback addresses, prints every event as a line, and ends everything when the
+job does. For a first look and for work on the trainer; only the harness cuts networks.
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ class Job:
 
     def __init__(self, folder: Path, settings: Settings, heard: Heard) -> None:
         self._settings, self._folder = settings, folder
+        self.nodes = _addresses(settings.nodes)
         self._members: dict[str, subprocess.Popen[bytes]] = {}
         self._ready: dict[str, threading.Event] = {}
         self._heard = heard
@@ -94,6 +95,8 @@ class Job:
             "CHAOS_EVENTS": str(self._listener.path),
             "CHAOS_MEMBER": member,
             "CHAOS_NODE": node,
+            "CHAOS_NODES": json.dumps(self.nodes),
+            "CHAOS_ADDRESS": self.nodes[node],
             "CHAOS_SETTINGS": msgspec.json.encode(self._settings).decode(),
             "CHAOS_DATA": str(self._folder),
         }
@@ -136,6 +139,12 @@ class Job:
         if kind.endswith(".ready"):
             self._ready[who["member"]].set()
         self._heard(who, kind, data)
+
+
+def _addresses(nodes: int) -> dict[str, str]:
+    """Loopback addresses that no other job of this machine is likely to have."""
+    network = f"127.{os.getpid() >> 8 & 127 | 128}.{os.getpid() & 255}"
+    return {name: f"{network}.{i}" for i, name in enumerate(["s0", *(f"n{i}" for i in range(nodes))], 2)}
 
 
 @contextlib.contextmanager

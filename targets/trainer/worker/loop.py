@@ -95,9 +95,7 @@ class Worker:
             try:
                 self._control.tell("loaded", **self._restore(generation) if generation else self._fresh())
             except Damaged as damaged:
-                facts = {"generation": generation, "name": damaged.name, "reason": damaged.reason}
-                emit("checkpoint.damaged", **facts)
-                self._control.tell("unloaded", **facts)
+                self._control.tell("unloaded", generation=generation, name=damaged.name, reason=damaged.reason)
             except Unreachable as error:
                 self._control.tell("unloaded", generation=generation, name="", reason=str(error))
 
@@ -174,5 +172,3 @@ class Worker:
             self._control.tell("unsaved", generation=generation, reason=str(error))
         else:
             self._control.tell("saved", generation=generation, shards=shards, state=state)
-
-

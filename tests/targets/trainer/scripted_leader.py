@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-
 import socket
 import threading
 from collections.abc import Callable
@@ -44,7 +43,8 @@ class ScriptedLeader:
 
         with self._news:
             if not self._news.wait_for(lambda: len(found()) >= count, timeout):
-                raise AssertionError(f"{len(found())} of {count} × {op} {fields} in {sorted({s['op'] for s in self._said})}")
+                seen = sorted({s["op"] for s in self._said})
+                raise AssertionError(f"{len(found())} of {count} × {op} {fields}; said: {seen}")
             return found()
 
     def order_agent(self, node: str, op: str, **fields: Any) -> None:
