@@ -51,6 +51,7 @@ def encode(result: Result, history: History, background: Background) -> bytes:
         when="" if result.started is None else f"{datetime.fromtimestamp(result.started, UTC):%Y-%m-%d %H:%M:%S} UTC",
         recovery=recovery,
         story=summary.story(recovery) if recovery else "",
+        others=[summary.episode(r) for r in result.recoveries if r is not recovery],
         rto=contract.rto(result, recovery) if recovery else (),
         rpo=contract.rpo(result, recovery) if recovery else (),
         checks=tuple(contract.ordered(result)),

@@ -10,10 +10,11 @@ from chaos.history import History
 from chaos.report.contract import Figure, amount, measured, ordered, rpo, rto
 from chaos.report.junit import quote
 from chaos.report.lines import clean, names, number, seconds, shorten
-from chaos.result import Check, Kind, Recovery, Result, Series
+from chaos.result import Check, Kind, Need, Recovery, Result, Series
 from chaos.verdict import Outcome
 
-_BAR = 24
+_BAR = 24  # characters
+_OTHERS = 6  # episodes told beside the worst
 _COLORS = {Outcome.PASS: "32", Outcome.FAIL: "31", Outcome.UNKNOWN: "33"}
 _WORDS = {Outcome.PASS: "PASS", Outcome.FAIL: "FAIL", Outcome.UNKNOWN: "UNKNOWN"}
 
@@ -81,22 +82,39 @@ def _verdict(result: Result, color: bool) -> list[str]:
 
 
 def _recovery(result: Result) -> list[str]:
-    recovery = result.worst
-    if recovery is None:
-        return [_efficiency(result)] if result.efficiency.wall is not None else []
-    lines = [f"Recovery after {story(recovery)}"]
-    lines += [f"  {f.label:<8} {f!s:<18} {_bar(f)}" for f in rto(result, recovery)]
-    lines.append(f"  resume   {seconds(recovery.resume)} · catch-up {seconds(recovery.catch_up)}")
-    lines.append("  RPO      " + " · ".join(map(str, rpo(result, recovery))))
-    lines.append(f"  {_efficiency(result)} · lost {number(recovery.lost_member_seconds)} member-seconds")
-    return lines + ([f"  {clean(recovery.note)}"] if recovery.note else [])
+    worst = result.worst
+    lines = _contract(result, worst) if worst else []
+    others = [r for r in result.recoveries if r is not worst]
+    lines += [f"Also {episode(r)}" for r in others[:_OTHERS]]
+    if len(others) > _OTHERS:
+        lines.append(f"and {len(others) - _OTHERS} episodes more")
+    return lines + [line for line in [_efficiency(result)] if line]
+
+
+def _contract(result: Result, recovery: Recovery) -> list[str]:
+    lost = f"lost {number(recovery.lost_member_seconds)} member-seconds"
+    return [
+        f"Recovery after {story(recovery)}",
+        *(f"  {f.label:<8} {f!s:<18} {_bar(f)}".rstrip() for f in rto(result, recovery)),
+        f"  resume   {seconds(recovery.resume)} · catch-up {seconds(recovery.catch_up)} · {lost}",
+        "  RPO      " + " · ".join(map(str, rpo(result, recovery))),
+        *([f"  {clean(recovery.note)}"] if recovery.note else []),
+    ]
+
+
+def episode(recovery: Recovery) -> str:
+    """An episode and its figures on one line."""
+    if recovery.need is Need.NONE:
+        return f"{' and '.join(map(clean, recovery.faults))} landed and needed no recovery"
+    figures = f"{seconds(recovery.total)}, {number(recovery.lost_steps)} steps lost"
+    return f"{recovery.need.value} at {recovery.began:.1f} s: {story(recovery)}: {figures}"
 
 
 def story(recovery: Recovery) -> str:
     """What happened in an episode, in half a line."""
     before, after = map(number, recovery.world)
     parts = [
-        " and ".join(map(clean, recovery.faults)) or "no fault",
+        " and ".join(map(clean, recovery.faults)),
         f"on {names(recovery.members)}" if recovery.members else "",
         f"({before} → {after} ranks, epoch {number(recovery.epoch)}, generation {number(recovery.generation)})",
         "" if recovery.complete else "– not over when the run ended",
@@ -106,11 +124,10 @@ def story(recovery: Recovery) -> str:
 
 def _efficiency(result: Result) -> str:
     e = result.efficiency
-    shares = [
-        f"{name} {value * 100:.0f} %" for name, value in (("goodput", e.goodput), ("ETTR", e.ettr)) if value is not None
-    ]
-    steps = [f"{number(e.lasting_steps)} lasting steps", f"{number(e.repeated_steps)} repeated"]
-    return " · ".join(shares + steps)
+    shares = (("goodput", e.goodput), ("ETTR", e.ettr))
+    parts = [f"{name} {share * 100:.0f} %" for name, share in shares if share is not None]
+    steps = (("lasting", e.lasting_steps), ("repeated", e.repeated_steps))
+    return " · ".join(parts + [f"{count} {name} steps" for name, count in steps if count is not None])
 
 
 def _bar(figure: Figure) -> str:

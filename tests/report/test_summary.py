@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from chaos.errors import Exit
 from chaos.history import Event, History
 from chaos.report.summary import series_summary, summary
-from chaos.result import Kind, Recovery, Result, Series, Spread
+from chaos.result import Kind, Need, Recovery, Result, Series, Spread
 from chaos.verdict import Outcome, failed, unknown
 
 from .scripted import Script, check, result_of
@@ -75,15 +77,20 @@ def test_a_run_without_any_check_or_recovery_has_a_summary() -> None:
 def test_an_unfinished_recovery_is_told_as_such(events: list[Event], history: History) -> None:
     result = result_of(events, check("rto.total", Kind.BUDGET, unknown("no end")), outcome=Outcome.UNKNOWN)
     half = Recovery(need=result.recoveries[0].need, faults=("network.partition",), detect=1.0)
-    text = summary(_with(result, half), history)
+    text = summary(msgspec.structs.replace(result, recoveries=(half,)), history)
     assert "not over when the run ended" in text
     assert line_with(text, "  restart ").split() == ["restart", "–"]
 
 
-def _with(result: Result, recovery: Recovery) -> Result:
-    import msgspec
-
-    return msgspec.structs.replace(result, recoveries=(recovery,))
+def test_other_episodes_have_a_line_each(result: Result, history: History) -> None:
+    growth = Recovery(need=Need.PLANNED, began=11.0, complete=True, epoch=3, world=(2, 3), total=1.2, lost_steps=0)
+    blip = Recovery(need=Need.NONE, faults=("network.latency",))
+    text = summary(msgspec.structs.replace(result, recoveries=(growth, *result.recoveries, blip)), history)
+    assert "Recovery after network.partition" in text
+    assert line_with(text, "Also planned at 11.0 s").endswith(
+        "(2 → 3 ranks, epoch 3, generation –): 1.2 s, 0 steps lost"
+    )
+    assert "Also network.latency landed and needed no recovery" in text
 
 
 def test_the_files_are_named(result: Result, history: History) -> None:
