@@ -25,10 +25,17 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     world: int | None
     generation: int  # restored from; 0: a fresh start
     step: int  # the state it began with is that after this step
-    seq: int
-    t: float
+    event: Event  # that says it was formed; its first step for a target that never says so
     nodes: tuple[str, ...] = ()
     forming: Event | None = None  # the declaration of this re-formation
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    @property
+    def t(self) -> float:
+        return self.event.t
 
 
 class Execution:
@@ -86,8 +93,7 @@ class Lineage:
             world=event.get("world"),
             generation=0,
             step=step,
-            seq=event.seq,
-            t=event.t,
+            event=event,
         )
         self.groups.append(group)
         self.runs.append({})
@@ -155,8 +161,7 @@ def _groups(history: History) -> list[Group]:
                 generation=event.get("generation") or 0,
                 step=event.get("step") or 0,
                 nodes=tuple(event.get("nodes") or ()),
-                seq=event.seq,
-                t=event.t,
+                event=event,
                 forming=forming,
             )
         )

@@ -9,6 +9,8 @@ from chaos.history import Event, History
 from chaos.training import Roster, Struck, few, lineage, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_CALM = 3  # whole steps after a fault that show that it has no consequences any more
+
 
 class BoundedDetection(Invariant, frozen=True, kw_only=True):
     """Every fault that costs a rank is declared a failure within `within`; no failure is declared without one.
@@ -99,7 +101,12 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         stood = fault.stands(end)
         if roster.node(event.get("member")) in _places(roster.hit(fault), roster):
             return event.t <= max(stood, formed) + self.within
-        return event.t <= max(stood, formed)
+        if event.t <= stood:
+            return True
+        # A peer of those hit: only while the fault's own consequences last.
+        frontier, _ = lineage(history).frontier(fault.landed)
+        went_on = lineage(history).progress(frontier + _CALM, fault.landed.seq)
+        return event.t <= formed and (went_on is None or went_on.last.seq > event.seq)
 
 
 def _places(hit: frozenset[str], roster: Roster) -> set[str]:

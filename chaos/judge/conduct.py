@@ -1,0 +1,104 @@
+"""The run itself: was it complete, did every fault land and heal, did the target make progress and end well."""
+
+from __future__ import annotations
+
+from chaos.history import Event, History
+from chaos.judge.contract import Contract, Planned
+from chaos.result import Check, Kind
+from chaos.training import few, listed
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+def checks(contract: Contract, history: History) -> list[Check]:
+    """The checks of the run, then one for each step of the method."""
+    found = [Check(name="run complete", kind=Kind.RUN, verdict=_complete(history))]
+    if history.first("target.hung") or history.first("step.completed") or history.first("request.completed"):
+        found.append(Check(name="progress", kind=Kind.RUN, verdict=_progress(history)))
+    if contract.ends:
+        found.append(Check(name="job done", kind=Kind.RUN, verdict=_done(history)))
+    found += [
+        Check(name=step.name, kind=Kind.FAULT, verdict=_fault(step, history), measured={"fault": step.kind})
+        for step in contract.steps
+    ]
+    return found
+
+
+def _complete(history: History) -> Verdict:
+    ended = history.last("run.ended")
+    if missed := history.first("baseline.missed"):
+        return unknown("the steady state was not met before the method, so nothing was injected", (missed.seq,))
+    if ended is None:
+        return unknown("the journal ends before the run did: the harness was killed")
+    reason = ended.get("reason")
+    if reason in ("finished", "hung"):
+        return passed(f"the run ended: {reason}", (ended.seq,))
+    causes = history.of("limit.reached", "abort.triggered", "run.interrupted")
+    said = listed([f"{e.kind} {e.get('name') or e.get('signal')}" for e in causes])
+    return unknown(
+        f"the run was cut short: {reason}" + (f" ({said})" if said else ""), few([*_seqs(causes), ended.seq])
+    )
+
+
+def _progress(history: History) -> Verdict:
+    if hung := history.first("target.hung"):
+        alive = listed(hung.get("alive") or ["nobody"])
+        return failed(
+            f"hang of survivors: no progress for {hung.get('seconds')} s while {alive} were alive; "
+            "their stacks are in the logs",
+            (hung.seq,),
+        )
+    last = history.last("step.completed") or history.last("request.completed")
+    assert last is not None
+    return passed("the target never stopped making progress for longer than the stall limit", (last.seq,))
+
+
+def _done(history: History) -> Verdict:
+    finished, gave_up = history.last("target.finished"), history.last("job.failed")
+    done = history.last("job.completed")
+    if finished is None:
+        if history.first("target.hung"):
+            return failed("the target hung and did not end", _seqs(history.of("target.hung")))
+        if gave_up is not None:
+            return failed(f"the job failed: {gave_up.get('reason')}", (gave_up.seq,))
+        return unknown("the target had not ended when the record did")
+    code = finished.get("code")
+    if code != 0 or gave_up is not None:
+        why = f": {gave_up.get('reason')}" if gave_up else ""
+        return failed(
+            f"the target ended with exit code {code} ({finished.get('member')}){why}",
+            sorted(e.seq for e in (gave_up, finished) if e is not None),
+        )
+    if done is None and history.first("job.started") is not None:
+        return failed("the target ended with exit code 0 although its job was not done", (finished.seq,))
+    return passed("the target ended by itself with its job done", sorted(e.seq for e in (done, finished) if e))
+
+
+def _fault(step: Planned, history: History) -> Verdict:
+    mine = [
+        e
+        for e in history.of("fault.armed", "fault.landed", "fault.healed", "fault.failed", "fault.missed")
+        if e.source == f"fault:{step.name}"
+    ]
+    landed = [e for e in mine if e.kind == "fault.landed"]
+    healed = [e for e in mine if e.kind == "fault.healed"]
+    for event in mine:
+        if event.kind == "fault.failed" and event.get("phase") == "heal":
+            return failed(f"the heal failed: {event.get('message')}; undo by hand: {event.get('undo')}", (event.seq,))
+    if broken := next((e for e in mine if e.kind == "fault.failed"), None):
+        return unknown(f"did not land: {broken.get('error')}: {broken.get('message')}", (broken.seq,))
+    if missed := next((e for e in mine if e.kind == "fault.missed"), None):
+        return unknown(f"was never injected: {missed.get('reason')}", (missed.seq,))
+    if not landed:
+        return unknown("was never injected", _seqs(mine))
+    if blind := [e for e in landed if not e.get("evidence")]:
+        return unknown("landed without a proof that it took effect", _seqs(blind))
+    standing = [e for e in landed if not e.get("instant")]
+    if len(healed) < len(standing):
+        return unknown("landed, but its heal is not on record", _seqs(standing))
+    times = f" {len(landed)} times" if len(landed) > 1 else ""
+    how = "nothing to heal" if not standing else "healed"
+    return passed(f"landed{times} with proof, {how}", few([*_seqs(landed), *_seqs(healed)]))
+
+
+def _seqs(events: list[Event] | tuple[Event, ...]) -> tuple[int, ...]:
+    return few([e.seq for e in events])

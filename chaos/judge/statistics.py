@@ -1,0 +1,102 @@
+"""N runs of one experiment: how often it passed, and what recovery costs at the tail."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from math import sqrt
+from typing import Any
+
+from chaos.errors import Exit
+from chaos.experiment import Budget
+from chaos.judge import budget as figures
+from chaos.result import Check, Kind, Need, Result, Series, Spread
+from chaos.verdict import Outcome, Verdict, failed, merge, passed, unknown
+
+_RESAMPLES = 1000
+_EXITS = (Exit.HEAL_FAILED, Exit.INTERRUPTED, Exit.TERMINATED, Exit.USAGE, Exit.FAIL, Exit.INCONCLUSIVE, Exit.PASS)
+
+
+def series(results: Sequence[Result], budget: Budget, seed: int = 0) -> Series:
+    """The runs taken together. A bound of the budget is judged on the upper end of the interval of its p95."""
+    if not results:
+        raise ValueError("a series needs at least one run")
+    spreads: dict[str, Spread] = {}
+    checks: list[Check] = []
+    for family, fields in (("rpo", figures.RPO), ("rto", figures.RTO)):
+        for field, unit in fields.items():
+            name = f"{family}.{field}"
+            taken = [v for result in results if (v := _of_run(result, name)) is not None]
+            if taken:
+                spreads[name] = spread(taken, seed)
+            limit = getattr(getattr(budget, family), field, None)
+            if limit is not None:
+                checks.append(_check(name, unit, limit, spreads.get(name), len(results)))
+    outcome = merge([*(r.outcome for r in results), *(c.verdict.outcome for c in checks)])
+    passes = sum(r.outcome is Outcome.PASS for r in results)
+    exits = {r.exit for r in results} | ({Exit.FAIL} if outcome is Outcome.FAIL else set())
+    exits |= {Exit.INCONCLUSIVE} if outcome is Outcome.UNKNOWN else set()
+    return Series(
+        experiment=results[0].experiment,
+        outcome=outcome,
+        exit=next(e for e in _EXITS if e in exits),
+        headline=f"{passes} of {len(results)} runs passed",
+        runs=len(results),
+        passes=passes,
+        rate=(passes / len(results), *wilson(passes, len(results))),
+        spreads=spreads,
+        checks=tuple(checks),
+    )
+
+
+def _of_run(result: Result, name: str) -> float | None:
+    """The worst figure of a run."""
+    timed = [r for r in result.recoveries if r.need is not Need.PLANNED or name.startswith("rpo")]
+    return max((v for r in timed if (v := figures.value(r, name)) is not None), default=None)
+
+
+def _check(name: str, unit: str, limit: float, spread: Spread | None, runs: int) -> Check:
+    measured: dict[str, Any] = {"limit": limit, "unit": unit}
+    if spread is None:
+        return Check(
+            name=name, kind=Kind.BUDGET, verdict=unknown(f"measured in none of {runs} runs"), measured=measured
+        )
+    reason = (
+        f"p95 {spread.p95:.4g} {unit}, at most {spread.high:.4g} with 95 % confidence "
+        f"({spread.count} of {runs} runs); {limit:g} {unit} allowed"
+    )
+    # Evidence of a series is its runs, by number.
+    verdict: Verdict = passed(reason, range(runs)) if spread.high <= limit else failed(reason)
+    measured |= {"value": spread.high, "median": spread.median, "p95": spread.p95, "maximum": spread.maximum}
+    return Check(name=name, kind=Kind.BUDGET, verdict=verdict, measured=measured)
+
+
+def spread(values: Sequence[float], seed: int = 0) -> Spread:
+    """Median, p95, maximum, and the 95 % percentile-bootstrap interval of the p95 (Efron 1979), seeded."""
+    ordered = sorted(values)
+    dice = random.Random(seed)
+    tails = sorted(quantile(sorted(dice.choices(ordered, k=len(ordered))), 0.95) for _ in range(_RESAMPLES))
+    return Spread(
+        count=len(ordered),
+        median=quantile(ordered, 0.5),
+        p95=quantile(ordered, 0.95),
+        maximum=ordered[-1],
+        low=quantile(tails, 0.025),
+        high=quantile(tails, 0.975),
+    )
+
+
+def quantile(ordered: Sequence[float], q: float) -> float:
+    """The q-quantile of ascending values, linear between neighbours (Hyndman and Fan's type 7)."""
+    place = q * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def wilson(passes: int, runs: int, z: float = 1.959964) -> tuple[float, float]:
+    """The 95 % score interval of a rate (Wilson 1927)."""
+    rate, zz = passes / runs, z * z / runs
+    centre = (rate + zz / 2) / (1 + zz)
+    half = z * sqrt(rate * (1 - rate) / runs + zz / (4 * runs)) / (1 + zz)
+    return max(centre - half, 0.0), min(centre + half, 1.0)
