@@ -1,0 +1,191 @@
+"""What a leader knows of its group, and the one place where it waits: everything that a member says is taken in here,
+and everything that goes wrong is noticed here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+import anyio
+
+from chaos.inside import emit
+from targets.trainer import defects
+from targets.trainer.coordinator.detector import Heartbeats, Progress
+from targets.trainer.coordinator.failure import Damage, Failure, exit_class
+from targets.trainer.coordinator.lease import Lease
+from targets.trainer.coordinator.members import Link, Members
+from targets.trainer.settings import Settings
+from targets.trainer.wire import Frame
+
+TICK = 0.05  # at least this often somebody looks who is silent
+EXIT_GRACE = 0.3  # for the agent's word on how a worker ended, once its connection is closed
+BROKEN_GRACE = 1.5  # for the cause, once a collective failed: a dead peer is found by its own silence or exit
+
+
+class Rank:
+    """A worker of the current incarnation, as far as the leader knows."""
+
+    def __init__(self, node: str) -> None:
+        self.node, self.member = node, f"worker-{node}"
+        self.step = 0
+        self.said: dict[str, Frame] = {}  # the last message by op
+        self.closed: float | None = None  # since when its connection is closed
+        self.broken: float | None = None  # since when its collectives fail
+
+
+class Group:
+    """One incarnation."""
+
+    def __init__(self, epoch: int, nodes: Iterable[str], generation: int, step: int) -> None:
+        self.epoch, self.generation, self.step = epoch, generation, step
+        self.ranks = {rank: Rank(node) for rank, node in enumerate(nodes)}
+
+    @property
+    def nodes(self) -> list[str]:
+        return [rank.node for rank in self.ranks.values()]
+
+    @property
+    def world(self) -> int:
+        return len(self.ranks)
+
+    def all_said(self, *ops: str) -> bool:
+        """Whether every rank said one of these."""
+        return all(any(op in rank.said for op in ops) for rank in self.ranks.values())
+
+    def said(self, op: str) -> list[Frame]:
+        """The message `op` of every rank that said it, by rank."""
+        return [rank.said[op] for rank in self.ranks.values() if op in rank.said]
+
+    def forget(self, *ops: str) -> None:
+        """Start waiting for these anew."""
+        for rank in self.ranks.values():
+            for op in ops:
+                rank.said.pop(op, None)
+
+
+class Crew:
+    """Members and group under one leadership."""
+
+    def __init__(self, settings: Settings, lease: Lease) -> None:
+        self.settings, self.lease = settings, lease
+        self._heartbeats = Heartbeats(settings, anyio.current_time)
+        self.progress = Progress(settings, anyio.current_time)
+        self.members = Members(settings, lease, self._heartbeats)
+        self.group: Group | None = None
+        self.busy: set[Link] = set()  # agents that may have workers
+        self.leaving: dict[str, float] = {}  # nodes under notice, and when their time is up
+        self.departed: set[str] = set()  # nodes that left after a notice: nobody waits for them
+        self.last_join = -math.inf
+
+    def present(self) -> set[str]:
+        """Nodes that a group may be made of."""
+        return set(self.members.agents) - set(self.leaving)
+
+    async def until(self, condition: Callable[[], bool], limit: float = math.inf) -> None:
+        """Wait until `condition` holds, hearing members; raises Failure when the group cannot go on, Deposed when the
+        lease runs out, TimeoutError after `limit` seconds.
+        """
+        end = anyio.current_time() + limit
+        while not condition():
+            self.lease.check()
+            said = None
+            with anyio.move_on_after(TICK):
+                said = await self.members.inbox.receive()
+            if said is not None:
+                self._hear(*said)
+            await self._look()
+            if anyio.current_time() > end:
+                raise TimeoutError
+
+    def fail(self, failure: Failure) -> NoReturn:
+        """Record the failure, then raise it."""
+        emit("failure.detected", member=failure.member, **{"class": failure.kind}, reason=failure.reason)
+        raise failure
+
+    def _hear(self, link: Link, frame: Frame) -> None:
+        if link.agent:
+            self._hear_agent(link, frame)
+        elif self.group is not None and link.epoch == self.group.epoch and link.rank in self.group.ranks:
+            self._hear_worker(link, frame, self.group.ranks[link.rank])
+
+    def _hear_agent(self, link: Link, frame: Frame) -> None:
+        op, group = frame["op"], self.group
+        if op == "join":
+            self.last_join = anyio.current_time()
+            self.departed.discard(link.node)
+            if group is not None and link.node in group.nodes:
+                self.fail(Failure(link.member, "transient", "joined again with nothing"))
+        elif op == "stopped":
+            self.busy.discard(link)
+        elif op == "leaving":
+            self.leaving[link.node] = anyio.current_time() + frame["grace"]
+            emit("failure.detected", member=link.member, **{"class": "preempted"}, reason="notice of preemption")
+        elif op == "worker.exited" and group is not None and frame["epoch"] == group.epoch:
+            rank = group.ranks.get(frame["rank"])
+            if rank is not None and rank.node == link.node and "done" not in rank.said:
+                kind = exit_class(frame["code"], frame.get("cause"))
+                self.fail(Failure(rank.member, kind, f"exited with {frame['code']}"))
+        elif op == "gone":
+            self._agent_gone(link, frame["current"])
+
+    def _agent_gone(self, link: Link, current: bool) -> None:
+        self.busy.discard(link)
+        if self.leaving.pop(link.node, None) is not None:
+            self.departed.add(link.node)
+        if current and self.group is not None and link.node in self.group.nodes and not self.group.all_said("done"):
+            self.fail(Failure(link.member, "fail-stop", "connection closed"))
+
+    def _hear_worker(self, link: Link, frame: Frame, rank: Rank) -> None:
+        op, now = frame["op"], anyio.current_time()
+        assert link.rank is not None
+        if op == "heartbeat":
+            rank.step = frame["step"]
+            self.progress.note(link.rank, frame["step"], frame["phase"])
+            if frame["phase"] == "broken" and rank.broken is None:
+                rank.broken = now
+        elif op == "gone":
+            if frame["current"] and "done" not in rank.said:
+                rank.closed = now
+        elif op == "unloaded":
+            self.fail(Damage(rank.member, frame["generation"], frame.get("name", ""), frame["reason"]))
+        else:
+            rank.said[op] = frame
+
+    async def _look(self) -> None:
+        """Notice silence, closed connections without a word of the agent, broken collectives, and stalls."""
+        for silence in self._heartbeats.silent():
+            if silence.confirmed:
+                await self._confirm(silence.member, silence.seconds)
+            else:
+                emit("failure.suspected", member=silence.member, reason="silent", silent=round(silence.seconds, 3))
+        if self.group is None:
+            return
+        now = anyio.current_time()
+        for rank in self.group.ranks.values():
+            if rank.closed is not None and now - rank.closed > EXIT_GRACE:
+                self.fail(Failure(rank.member, "fail-stop", "connection closed"))
+        blind = defects.active(self.settings, defects.NO_DETECTION)
+        for rank in self.group.ranks.values():
+            if rank.broken is not None and now - rank.broken > BROKEN_GRACE and not blind:
+                self.fail(Failure(rank.member, "transient", "a collective failed"))
+        stalled = self.progress.stalled()
+        if stalled is not None:
+            number, seconds = stalled
+            self.fail(Failure(self.group.ranks[number].member, "hang", f"no progress for {seconds:.1f} s"))
+
+    async def _confirm(self, member: str, seconds: float) -> None:
+        link = await self.members.drop(member)
+        if link is None:
+            return
+        reason = f"silent for {seconds:.1f} s"
+        group = self.group
+        if not link.agent:
+            if group is not None and link.epoch == group.epoch:
+                self.fail(Failure(member, "hang", reason))
+            return
+        emit("lease.expired", resource=f"member/{link.node}", holder=member, epoch=self.lease.epoch)
+        self.busy.discard(link)
+        if group is not None and link.node in group.nodes:
+            self.fail(Failure(member, "partition", reason))

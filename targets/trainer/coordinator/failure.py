@@ -1,0 +1,60 @@
+"""Failures by class, and the smallest action that is enough for each."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+CONTENT = frozenset({"digest", "length", "incomplete", "format", "validation"})
+"""Reasons for which a generation is damaged, and not just hard to reach."""
+
+PATHS = {
+    "cold-restart": "worker.restart",
+    "shrink": "group.shrink",
+    "grow": "group.grow",
+    "failover": "coordinator.failover",
+    "rollback": "checkpoint.rollback",
+}
+"""The recovery path that stands for an action."""
+
+
+class Failure(Exception):
+    """The group cannot go on as it is. Recorded as `failure.detected` by whoever raises it."""
+
+    def __init__(self, member: str, kind: str, reason: str) -> None:
+        self.member, self.kind, self.reason = member, kind, reason
+        super().__init__(f"{member}: {kind}: {reason}")
+
+
+class Damage(Failure):
+    """A generation cannot be restored, or must not be."""
+
+    def __init__(self, member: str, generation: int, name: str, reason: str) -> None:
+        self.generation, self.name = generation, name
+        super().__init__(member, "corruption" if reason in CONTENT else "transient", reason)
+
+
+class GiveUp(Exception):
+    """The job cannot go on: it fails, rather than being half dead."""
+
+
+class Change(NamedTuple):
+    """Why the group is formed anew."""
+
+    action: str  # a key of PATHS, or `start`
+    reason: str
+    drained: str | None = None  # the node that was given notice, and saved in time
+
+
+def exit_class(code: int, cause: str | None) -> str:
+    """The class of a worker's end. What the agent knows of the cause goes before what an exit code can say."""
+    return cause or ("out-of-memory" if code == 137 else "fail-stop")
+
+
+def actions(change: Change, before: int, world: int) -> list[str]:
+    """What is done: by the cause, and by the world size that is left; the smallest that is enough."""
+    if change.action == "start":
+        return []
+    resized = ["shrink"] if world < before else ["grow"] if world > before else []
+    if change.action in ("failover", "rollback"):
+        return [change.action, *resized]
+    return resized or ["cold-restart"]

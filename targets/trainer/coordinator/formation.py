@@ -1,0 +1,157 @@
+"""Forms the group anew: epoch, stop, gather, start, load, agree, go."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+
+import anyio
+from anyio import to_thread
+
+from chaos.inside import emit, point, recovery_path
+from targets.trainer import defects
+from targets.trainer.coordinator.crew import Crew, Group
+from targets.trainer.coordinator.failure import PATHS, Change, Damage, Failure, GiveUp, actions
+from targets.trainer.coordinator.vault import Chosen, Vault
+from targets.trainer.settings import Place
+
+MASTER_PORT = 29400  # of rank 0; a formation uses one of the next 1000, so that a stale worker finds nobody
+STOP_LIMIT = 10.0
+
+
+class Formation:
+    """Forms groups under one leadership."""
+
+    def __init__(self, crew: Crew, vault: Vault, place: Place) -> None:
+        self._crew, self._vault, self._place = crew, vault, place
+        self._nodes = {f"n{i}" for i in range(crew.settings.nodes)}  # of the last group; at first: all
+        self._formed = 0
+        self.excluded: set[int] = set()  # generations on which the ranks did not agree
+
+    async def form(self, change: Change) -> Group:
+        """A group that trains, under the lease's epoch; raises Failure when it breaks on the way, GiveUp when there can
+        be none.
+        """
+        crew, epoch = self._crew, self._crew.lease.epoch
+        present = sorted(crew.present(), key=_index)
+        emit("group.forming", epoch=epoch, world=len(present), nodes=present, reason=change.reason)
+        await to_thread.run_sync(
+            lambda: point("group.forming", epoch=epoch, world=len(present)), abandon_on_cancel=True
+        )
+        await self._vault.settle()
+        await self._stop(change)
+        nodes = await self._gather(change)
+        chosen = await self._vault.choose(self.excluded)
+        with ExitStack() as paths:
+            for action in actions(change, len(self._nodes), len(nodes)):
+                emit("recovery.action", action=action, epoch=epoch, world=len(nodes))
+                paths.enter_context(recovery_path(PATHS[action]))
+            if change.drained is not None:
+                paths.enter_context(recovery_path("preempt.drain"))
+            self._nodes = set(nodes)
+            return await self._bring_up(nodes, chosen, validate=change.action != "start")
+
+    async def _bring_up(self, nodes: list[str], chosen: Chosen, *, validate: bool) -> Group:
+        crew, epoch = self._crew, self._crew.lease.epoch
+        group = crew.group = Group(epoch, nodes, chosen.generation, chosen.step)
+        crew.progress.restart()
+        await self._start(group)
+        emit(
+            "group.formed",
+            epoch=epoch, world=group.world, nodes=nodes, generation=chosen.generation, step=chosen.step,
+        )  # fmt: skip
+        await self._load(group, chosen)
+        if validate:
+            emit("recovery.validated", epoch=epoch, step=chosen.step, loss=group.said("loaded")[0].get("loss"))
+        await crew.members.order_workers("go", step=chosen.step)
+        return group
+
+    async def _stop(self, change: Change) -> None:
+        """End the last incarnation on every node that still answers; silent ones lose their lease."""
+        crew, old = self._crew, self._crew.group
+        crew.group = None
+        crew.members.release_workers()
+        for link in list(crew.busy):
+            await crew.members.order(
+                link, "stop", epoch=old.epoch if old else crew.lease.epoch - 1, reason=change.reason
+            )
+        try:
+            await crew.until(lambda: not crew.busy, STOP_LIMIT)
+        except TimeoutError:
+            for link in list(crew.busy):
+                await crew.members.drop(link.member)
+            crew.busy.clear()
+
+    async def _gather(self, change: Change) -> list[str]:
+        """The nodes of the next group: all that are expected, or those that are there once the wait is over."""
+        crew, s, begun = self._crew, self._crew.settings, anyio.current_time()
+        patience = s.start_wait if change.action == "start" else s.lost_wait
+
+        def settled() -> bool:
+            expected = self._nodes - crew.departed - set(crew.leaving)
+            waited = anyio.current_time() - max(begun, crew.last_join)
+            return len(crew.present()) >= s.min_world and (expected <= crew.present() or waited >= patience)
+
+        try:
+            await crew.until(settled, s.give_up)
+        except TimeoutError:
+            raise GiveUp(f"{len(crew.present())} of at least {s.min_world} nodes after {s.give_up:g} s") from None
+        if change.action == "failover":
+            for node in sorted(self._nodes - crew.present() - crew.departed, key=_index):
+                emit("failure.detected", member=f"agent-{node}", **{"class": "partition"}, reason="did not come")
+        return sorted(crew.present(), key=_index)
+
+    async def _start(self, group: Group) -> None:
+        crew = self._crew
+        self._formed += 1
+        port = MASTER_PORT + (group.epoch * 10 + self._formed) % 1000
+        for number, rank in group.ranks.items():
+            link = crew.members.agents.get(rank.node)
+            if link is None:
+                crew.fail(Failure(f"agent-{rank.node}", "fail-stop", "gone before its worker was started"))
+            crew.busy.add(link)
+            crew.progress.note(number, 0, "starting")
+            await crew.members.order(
+                link, "start", rank=number, world=group.world, nodes=group.nodes,
+                master=[self._place.nodes[group.nodes[0]], port], generation=group.generation, step=group.step,
+            )  # fmt: skip
+        await self._all(group, "joined")
+
+    async def _load(self, group: Group, chosen: Chosen) -> None:
+        """All ranks restore, agree on what they restored, and find it sane."""
+        await self._crew.members.order_workers("load", generation=chosen.generation, step=chosen.step)
+        await self._all(group, "loaded")
+        loaded = group.said("loaded")
+        cuts = {(said["generation"], said["step"], _model(said.get("state"))) for said in loaded}
+        agreed = len(cuts) == 1 and next(iter(cuts))[:2] == (chosen.generation, chosen.step)
+        if not agreed and not defects.active(self._crew.settings, defects.MIXED_GENERATIONS):
+            self.excluded.add(chosen.generation)
+            self._crew.fail(
+                Failure("group", "corruption", f"the ranks do not agree on what they restored: {sorted(cuts)}")
+            )
+        for said in loaded:
+            if chosen.generation and not _sane(said.get("loss"), chosen.loss):
+                member = group.ranks[said["rank"]].member
+                self._crew.fail(Damage(member, chosen.generation, "canary", "validation"))
+
+    async def _all(self, group: Group, op: str) -> None:
+        try:
+            await self._crew.until(lambda: group.all_said(op), self._crew.settings.stall_start)
+        except TimeoutError:
+            late = next(rank.member for rank in group.ranks.values() if op not in rank.said)
+            self._crew.fail(Failure(late, "hang", f"not {op} in time"))
+
+
+def _index(node: str) -> int:
+    return int(node.removeprefix("n"))
+
+
+def _model(state: dict[str, str] | None) -> str | None:
+    return (state or {}).get("model")
+
+
+def _sane(loss: float | None, saved: float | None) -> bool:
+    """Whether the canary's loss is a number, and near that of the step that was saved."""
+    if loss is None or not math.isfinite(loss):
+        return False
+    return saved is None or abs(loss - saved) <= 0.5 + 0.5 * abs(saved)

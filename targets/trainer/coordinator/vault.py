@@ -1,0 +1,76 @@
+"""The leader's view of the store: what to settle, what to restore, how a generation is decided and committed."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from chaos.inside import recovery_path
+from targets.trainer import defects
+from targets.trainer.coordinator.lease import Deposed, Lease
+from targets.trainer.settings import Settings
+from targets.trainer.wire import Frame, Refused, Unreachable
+from targets.trainer.wire_async import AsyncCaller
+
+
+class Chosen(NamedTuple):
+    """What to restore; generation 0: nothing, start afresh."""
+
+    generation: int
+    step: int
+    loss: float | None  # of the step that was saved
+
+
+FRESH = Chosen(0, 0, None)
+
+
+class Vault:
+    """Calls of the store under the lease's epoch. Deposed when the store says that somebody else leads, or says nothing
+    for so long that somebody else may.
+    """
+
+    def __init__(self, caller: AsyncCaller, lease: Lease, settings: Settings) -> None:
+        self._caller, self._lease, self._settings = caller, lease, settings
+
+    async def ask(self, op: str, **fields: Any) -> Frame:
+        """Any call; idempotent, so it is repeated until it is answered."""
+        try:
+            return await self._caller.call(
+                op, token=self._lease.epoch, deadline=self._settings.commit_deadline, **fields
+            )
+        except Refused as refused:
+            if refused.error == "stale-epoch":
+                raise Deposed(str(refused)) from refused
+            raise
+        except Unreachable as error:
+            raise Deposed(str(error)) from error
+
+    async def settle(self) -> None:
+        """Finish what an earlier incarnation left: what it had decided is committed, all else is given up."""
+        for known in (await self.ask("generation.list"))["generations"]:
+            if known["state"] == "decided":
+                with recovery_path("checkpoint.settle_forward"):
+                    await self.ask("generation.commit", generation=known["generation"])
+            elif known["state"] == "open":
+                with recovery_path("checkpoint.settle_abort"):
+                    await self.ask("generation.abort", generation=known["generation"], reason="not decided")
+
+    async def next_generation(self) -> int:
+        """A number that was never used."""
+        return int((await self.ask("generation.list"))["last"]) + 1
+
+    async def choose(self, excluded: set[int]) -> Chosen:
+        """The newest committed generation that is neither damaged nor `excluded`."""
+        listed = (await self.ask("generation.list"))["generations"]
+        good = [g for g in listed if not g["damaged"] and g["generation"] not in excluded]
+        if not defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY):
+            good = [g for g in good if g["state"] == "committed"]
+        if defects.active(self._settings, defects.RESTORE_SECOND_NEWEST) and len(good) > 1:
+            del good[-1]
+        if not good:
+            return FRESH
+        manifest = (await self.ask("manifest.get", generation=good[-1]["generation"]))["manifest"]
+        return Chosen(manifest["generation"], manifest["step"], manifest.get("loss"))
+
+    async def damaged(self, generation: int, name: str, reason: str) -> None:
+        """Never offer that generation again."""
+        await self.ask("generation.damaged", generation=generation, name=name, reason=reason)
