@@ -1,0 +1,89 @@
+"""What `list` and `explain` say about plugins, and that their examples load."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from chaos.catalogue import explain, list_kinds
+from chaos.errors import PluginError
+from chaos.load.triggers import HARNESS
+from chaos.registry import GROUPS, Registry
+
+from .conftest import Load
+
+EVENTS = Path(__file__).parents[2] / "docs" / "events.md"
+
+
+def test_a_list_has_one_row_a_kind_in_the_order_of_the_groups(registry: Registry) -> None:
+    rows = list_kinds(registry=registry)
+    assert [row.group for row in rows] == sorted((row.group for row in rows), key=list(GROUPS).index)
+    by_kind = {row.kind: row for row in rows}
+    assert by_kind["process.kill"].summary == "Kill members at once."
+    assert by_kind["process.kill"].needs == ("Signals",)
+    assert by_kind["fenced-writer"].id == "T9"
+    assert by_kind["fenced-writer"].needs == ("write.accepted",)
+    assert [row.kind for row in list_kinds("drivers", registry)] == ["process"]
+
+
+def test_an_explanation_says_everything_about_a_fault(registry: Registry) -> None:
+    text = explain("process.freeze", registry)
+    assert text.startswith("process.freeze  (fault)\n\nStop members, start them again.")
+    for line in (
+        r"fidelity: Stands for a hang\.",
+        r"heals: +when `hold` ends",
+        r"needs: +a target with Signals",
+        r"members +a selector; required",
+        r"ramp +a duration; default 0s",
+        r"duty +a ratio; default 100%",
+        r"scratch +a size; default 64KiB",
+        r"how +one of cgroup, stop; default stop",
+        r"threads +a whole number; default 1",
+        r"only-leader +true or false; default false",
+        r"note +a word; optional",
+        r"signals +a list, each item a whole number; default \[19\]",
+    ):
+        assert re.search(rf"^ *{line}", text, re.MULTILINE), line
+
+
+def test_an_explanation_of_an_invariant_names_its_number_and_events(registry: Registry) -> None:
+    text = explain("no-orphan", registry)
+    assert "(invariant T12)" in text
+    assert "needs:    the events worker.stopped, member.exited" in text
+    assert re.search(r"lease +a duration; default 3s", text)
+
+
+def test_an_unknown_kind_is_answered_with_a_near_miss(registry: Registry) -> None:
+    with pytest.raises(PluginError, match=r"did you mean `process\.freeze`"):
+        explain("process.freze", registry)
+
+
+@pytest.mark.parametrize("kind", ["process.kill", "process.freeze", "network.partition"])
+def test_the_example_of_a_fault_loads(registry: Registry, load: Load, kind: str) -> None:
+    example = textwrap.dedent(explain(kind, registry).partition("example:\n")[2])
+    assert load(f"target: target.yaml\nmethod:\n{example}").method[0].kind == kind
+
+
+def test_the_example_of_a_probe_and_of_an_invariant_load(registry: Registry, load: Load) -> None:
+    probe, invariant = (
+        textwrap.dedent(explain(kind, registry).partition("example:\n")[2])
+        for kind in ("training.throughput", "fenced-writer")
+    )
+    text = f"target: target.yaml\nmethod: []\nsteady-state-hypothesis:\n{probe}\ninvariants:\n{invariant}"
+    assert load(text).steady[0].kind == "training.throughput"
+
+
+def test_the_events_of_the_harness_are_those_of_the_documentation() -> None:
+    section = EVENTS.read_text().partition("## Harness\n")[2].partition("\n## ")[0]
+    documented: dict[str, str] = {}
+    for line in section.splitlines():
+        if line.startswith("| `"):
+            kinds, _, data = (cell.strip() for cell in line.strip("|").split("|")[:3])
+            for kind in re.findall(r"`([\w.]+)`", kinds):
+                documented[kind] = data
+    assert HARNESS.keys() == documented.keys()
+    for kind, fields in HARNESS.items():
+        assert [field for field in fields if not re.search(rf"\b{field}\b", documented[kind])] == [], kind
