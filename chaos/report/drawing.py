@@ -16,6 +16,8 @@ ROW = 22.0  # height of a lane
 TOP = 40.0
 HEIGHT = 110.0  # of a chart
 _CHARTS = 8
+_FAULTS = 100
+_FLAGS = 60
 _COLORS = 6  # epochs share so many colours
 
 
@@ -72,6 +74,7 @@ class Timeline(NamedTuple):
     flags: tuple[Dot, ...]  # generations that were committed
     height: float
     hidden: int  # members without a lane
+    undrawn: int  # faults beyond those that are drawn
     end: float
 
 
@@ -89,16 +92,19 @@ def timeline(history: History) -> Timeline:
     """The members' lives as boxes, key events as marks, faults as shades."""
     end = max(end_of(history), 1e-3)
     shown, hidden = lanes(history)
-    standing = bands(history)
+    faults = bands(history)
+    standing = faults[:_FAULTS]
     tracks = tuple(_track(lane, TOP + i * ROW, end, standing) for i, lane in enumerate(shown))
     commits = history.of("checkpoint.committed")
-    every = math.ceil(len(commits) / 60) if commits else 1
+    every = math.ceil(len(commits) / _FLAGS) if commits else 1
     flags = tuple(
         Dot(x_of(e.t, end), "generation", f"generation {e.get('generation')}, step {e.get('step')}", e.seq)
         for e in commits[::every]
     )
-    shades = tuple(_shade(band, end) for band in standing[:200])
-    return Timeline(tracks, shades, tuple(_ticks(end)), flags, TOP + len(shown) * ROW + 8, hidden, end)
+    shades = tuple(_shade(band, end) for band in standing)
+    return Timeline(
+        tracks, shades, tuple(_ticks(end)), flags, TOP + len(shown) * ROW + 8, hidden, len(faults) - len(standing), end
+    )
 
 
 def charts(history: History, line: Timeline, limits: Mapping[str, float]) -> tuple[Chart, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ from chaos.report.board import is_freeze
 from chaos.report.lines import KEY_KINDS, describe, how_ended
 
 _MARKED = KEY_KINDS - {"member.started"} | {"write.rejected", "epoch.rejected", "failure.suspected"}
-_MOST = 60  # lanes
+_MOST_LANES = 60
+_MOST_SHAPES = 2000  # spans, and marks
 
 
 class Span(NamedTuple):
@@ -76,15 +78,39 @@ def bands(history: History) -> tuple[Band, ...]:
 
 
 def lanes(history: History, columns: int = 400) -> tuple[tuple[Lane, ...], int]:
-    """The lanes in order of first appearance, the harness first; and how many members more there were."""
-    end = end_of(history)
+    """The lanes in order of first appearance, the harness first; and how many members more there were.
+
+    What lies closer than a column, in a crowded run closer than a few, is shown once.
+    """
+    end = max(end_of(history), 1e-9)
     tracks = {_HARNESS: _Track(_HARNESS)}
     for event in history.of(*_WATCHED):
         _follow(tracks, event)
-    marks = _marks(tracks, history, max(end, 1e-9) / columns)
-    busiest = sorted(tracks, key=lambda name: (name != _HARNESS, not marks.get(name)))[:_MOST]
-    shown = [track for name, track in tracks.items() if name in busiest]
-    return tuple(t.lane(end, marks.get(t.name, [])) for t in shown), len(tracks) - len(shown)
+    marked, width = history.of(*_MARKED), end / columns
+    while len(marks := _marks(tracks, marked, width)) > _MOST_SHAPES:
+        width *= 2
+    busy = {where for where, _ in marks}
+    shown = sorted(tracks.values(), key=lambda track: (track.name != _HARNESS, track.name not in busy))[:_MOST_LANES]
+    spans = _thinned({track.name: track.finish(end) for track in shown}, end / columns)
+    found = tuple(
+        Lane(t.name, t.role, t.node, spans[t.name], tuple(m for where, m in marks if where == t.name))
+        for t in tracks.values()
+        if t.name in spans
+    )
+    return found, len(tracks) - len(found)
+
+
+def _thinned(spans: dict[str, list[Span]], width: float) -> dict[str, tuple[Span, ...]]:
+    """Of stretches shorter than `width` (doubled until all fit) one of each state a spot."""
+    while sum(map(len, spans.values())) > _MOST_SHAPES:
+        spans = {
+            name: list(
+                {(s.state, int(s.begin / width), s.begin if s.end - s.begin > width else 0): s for s in of}.values()
+            )
+            for name, of in spans.items()
+        }
+        width *= 2
+    return {name: tuple(of) for name, of in spans.items()}
 
 
 _HARNESS = "harness"
@@ -116,9 +142,9 @@ class _Track:
             self._cut(t)
             self.epoch = epoch
 
-    def lane(self, end: float, marks: list[Mark]) -> Lane:
+    def finish(self, end: float) -> list[Span]:
         self._cut(end)
-        return Lane(self.name, self.role, self.node, tuple(self.spans), tuple(marks))
+        return self.spans
 
     def _cut(self, t: float) -> None:
         if self.state and t > self.since:
@@ -164,15 +190,12 @@ def _band(landed: Event, end: float, *, healed: bool) -> Band:
     return Band(landed.t, max(end, landed.t), step, str(landed.get("kind")), whom, healed, landed.seq)
 
 
-def _marks(tracks: dict[str, _Track], history: History, width: float) -> dict[str, list[Mark]]:
-    """The key events by lane, one mark for all of a kind that fall on the same spot."""
+def _marks(tracks: dict[str, _Track], marked: Iterable[Event], width: float) -> list[tuple[str, Mark]]:
+    """The key events with their lane, one mark for all of a kind that fall on the same spot."""
     spots: dict[tuple[str, str, int], tuple[Event, int]] = {}
-    for event in history.of(*_MARKED):
+    for event in marked:
         where = str(event.get("member")) if event.kind == "member.exited" else event.source
         spot = (where if where in tracks else _HARNESS, event.kind, int(event.t / width))
         first, count = spots.get(spot, (event, 0))
         spots[spot] = (first, count + 1)
-    marks: dict[str, list[Mark]] = {}
-    for (where, kind, _), (first, count) in spots.items():
-        marks.setdefault(where, []).append(Mark(first.t, first.seq, kind, describe(first), count))
-    return marks
+    return [(where, Mark(e.t, e.seq, kind, describe(e), count)) for (where, kind, _), (e, count) in spots.items()]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from chaos.history import Event, History
 from chaos.report.lanes import Lane, bands, lanes
 
@@ -83,6 +85,28 @@ def test_a_flood_of_one_kind_is_one_mark_a_spot_with_its_count() -> None:
     marks = [m for m in lane(tell.events, "store").marks if m.kind == "write.rejected"]
     assert len(marks) <= 42
     assert sum(m.times for m in marks) == 10_000
+
+
+def test_a_restart_loop_stays_drawable_and_keeps_its_long_stretches() -> None:
+    tell = Script()
+    for i in range(20_000):
+        tell(i * 0.01, "w", "member.started", member="w", pid=i)
+        tell(i * 0.01 + 0.005, "harness", "member.exited", member="w", pid=i, code=1)
+    tell(1000.0, "harness", "run.ended", reason="finished")
+    drawn = lane(tell.events, "w")
+    assert len(drawn.spans) <= 2000
+    assert {s.state for s in drawn.spans if s.end < 100} == {"alive", "dead"}
+    assert max(s.end - s.begin for s in drawn.spans) == pytest.approx(800, abs=1)
+    assert sum(m.times for m in drawn.marks) == 20_000
+
+
+def test_a_freeze_of_the_dead_changes_nothing() -> None:
+    tell = Script()
+    tell(0.0, "w", "member.started", member="w", pid=1)
+    tell(1.0, "harness", "member.exited", member="w", pid=1, code=-9)
+    tell(2.0, "fault:a", "fault.landed", kind="process.freeze", members=["w"])
+    tell(3.0, "harness", "run.ended")
+    assert [s.state for s in lane(tell.events, "w").spans] == ["alive", "dead"]
 
 
 def test_many_members_are_cut_to_those_with_events() -> None:

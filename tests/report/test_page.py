@@ -147,4 +147,18 @@ def test_a_long_run_stays_a_small_page() -> None:
     tell(2100.0, "harness", "run.ended", reason="finished")
     many = tuple(range(0, 200_000, 7))
     result = result_of(tell.events, check("x", Kind.INVARIANT, failed("many", many), id="T1"), outcome=Outcome.FAIL)
-    assert len(encode(result, History(tell.events), Background())) < 1_500_000
+    page = encode(result, History(tell.events), Background())
+    assert len(page) < 1_500_000
+    assert page.count(b'<tr id="e') <= 600
+
+
+def test_much_evidence_of_one_check_leaves_room_for_that_of_another(events: list[Event]) -> None:
+    tell = Script()
+    tell.events = list(events)
+    for i in range(2000):
+        tell(13.0, "w", "step.completed", step=i)
+    proof = tell(14.0, "w", "step.completed", step=2000).seq
+    first = check("a", Kind.INVARIANT, failed("many", range(200, 2000)))
+    second = check("b", Kind.INVARIANT, failed("one", [proof]))
+    page = encode(result_of(tell.events, first, second), History(tell.events), Background()).decode()
+    assert f'id="e{proof}"' in page
