@@ -49,9 +49,10 @@ class Recorder:
                     return found[times - 1]
                 await self._news.wait()
 
-    async def until_line(self, member: str, line: str, within: float = 10.0) -> None:
+    async def until_line(self, member: str, line: str, times: int = 1, within: float = 10.0) -> None:
+        """That many lines of the member hold this text."""
         with anyio.fail_after(within):
-            while (member, line) not in self.lines:
+            while sum(line in text for name, text in self.lines if name == member) < times:
                 await self._news.wait()
 
     def _tell(self) -> None:
@@ -69,7 +70,13 @@ def launch(tmp_path: Path) -> Callable[..., Launch]:
     """A launch of members given as Python source, by name; `**more` goes into the target file."""
 
     def make(
-        programs: dict[str, str], *, lab: bool = True, points: tuple[str, ...] = (), node: str = "", **more: Any
+        programs: dict[str, str],
+        *,
+        lab: bool = True,
+        points: tuple[str, ...] = (),
+        node: str = "",
+        folder: Path = tmp_path,
+        **more: Any,
     ) -> Launch:
         members = [
             {"name": name, "role": "program", "command": ["python", "-c", textwrap.dedent(source)], **place(name, node)}
@@ -77,7 +84,7 @@ def launch(tmp_path: Path) -> Callable[..., Launch]:
         ]
         spec = {"members": members, "settings": {}, "stop-grace": "500ms", **more}
         base = Path(__file__).parents[2]
-        return Launch(spec=spec, settings={}, folder=tmp_path / "run", base=base, points=points, lab=lab)
+        return Launch(spec=spec, settings={}, folder=folder / "run", base=base, points=points, lab=lab)
 
     return make
 

@@ -113,14 +113,16 @@ class Network:
 
     def cut(self, pairs: list[Pair]) -> dict[str, Any]:
         """Drop what goes from each first to each second node, and prove it; on failure nothing of it is left."""
-        for pair in pairs:
-            self.covered[pair] = self.covered.get(pair, 0) + 1
-            if self.covered[pair] == 1:
-                self.drop(*pair)
+        stands: list[Pair] = []
         try:
+            for pair in pairs:
+                if pair not in self.covered:
+                    self.drop(*pair)
+                self.covered[pair] = self.covered.get(pair, 0) + 1
+                stands.append(pair)
             return {"mechanism": "nftables", "pairs": [self.prove_dropped(*pair) for pair in pairs]}
-        except NoProof:
-            self.release(pairs)
+        except BaseException:
+            self.release(stands)
             raise
 
     def restore(self, pairs: list[Pair]) -> dict[str, Any]:
@@ -142,6 +144,8 @@ class Network:
         """A chain a pair, named by the address it drops: before anything else sees the packet, known flows or not."""
         from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 
+        if unknown := {source, target} - self.address.keys():
+            raise NoProof(f"no such node: {', '.join(unknown)}")
         address = self.address[source]
         rule = ipv4addr(src=address), [genex("counter", {"bytes": 0, "packets": 0})], verdict(NF_DROP)
         with self.rules(target) as rules:

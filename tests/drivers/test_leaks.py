@@ -1,0 +1,110 @@
+"""A harness that is killed leaves no process, namespace, mount or link behind, whenever it happens."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+HARNESS = Path(__file__).with_name("harness.py")
+ROOT = Path(__file__).parents[2]
+ROUNDS = 20
+
+
+def marked(mark: str) -> list[Path]:
+    """Living processes with that mark in their environment or command line: all that could hold anything alive."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                words = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+                state = (process / "stat").read_text().rpartition(")")[2].split()[0]
+            except OSError:
+                continue
+            if mark.encode() in words and state not in "ZX":
+                found.append(process)
+    return found
+
+
+def namespaces(processes: Iterable[Path]) -> set[str]:
+    """Network, mount and process namespaces that these processes are in."""
+    found = set()
+    for process in processes:
+        for kind in ("net", "mnt", "pid"):
+            try:
+                found.add(os.readlink(process / "ns" / kind))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("lab", ["lab", "no-lab"])
+def test_a_harness_killed_at_any_moment_leaves_nothing(lab: str, tmp_path: Path) -> None:
+    dice = random.Random(7)
+    mark = f"{tmp_path}/run"
+    for moment in sorted(dice.uniform(0.05, 0.9) for _ in range(ROUNDS)):
+        harness = start(lab, tmp_path)
+        time.sleep(moment)
+        harness.send_signal(signal.SIGKILL)
+        harness.wait()
+        assert gone(mark, within=2.0) == [], f"killed after {moment:.3f} s"
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_harness_leaves_no_namespace(tmp_path: Path) -> None:
+    harness = start("lab", tmp_path)
+    wait_for(tmp_path / "run" / "data" / "runs")
+    made = namespaces(marked(f"{tmp_path}/run")) - namespaces([Path("/proc/self")])
+    assert len(made) >= 5  # mount, process, the bridge's network and one for each of two nodes
+    harness.send_signal(signal.SIGKILL)
+    harness.wait()
+    assert gone(f"{tmp_path}/run", within=2.0) == []
+    assert not made & namespaces(Path("/proc").glob("[0-9]*"))
+
+
+@pytest.mark.parametrize("lab", ["lab", "no-lab"])
+def test_a_killed_supervisor_takes_its_members_along(lab: str, tmp_path: Path) -> None:
+    harness = start(lab, tmp_path)
+    wait_for(tmp_path / "run" / "data" / "runs")
+    supervisors = [int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and parent(p) == harness.pid]
+    assert len(supervisors) == 1
+    os.kill(supervisors[0], signal.SIGKILL)
+    assert harness.wait(timeout=10) == 0
+    assert gone(f"{tmp_path}/run", within=2.0) == []
+
+
+def start(lab: str, folder: Path) -> subprocess.Popen[bytes]:
+    (folder / "run" / "data" / "runs").unlink(missing_ok=True)
+    return subprocess.Popen([sys.executable, str(HARNESS), lab, str(folder / "run")], cwd=ROOT)
+
+
+def wait_for(path: Path, within: float = 10.0) -> None:
+    deadline = time.monotonic() + within
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.01)
+
+
+def gone(mark: str, within: float) -> list[Path]:
+    """What is left with that mark after the time."""
+    deadline = time.monotonic() + within
+    while (left := marked(mark)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return left
+
+
+def parent(process: Path) -> int:
+    try:
+        return int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return -1
