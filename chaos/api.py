@@ -252,6 +252,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
     """A way to start and reach a target. The kind in YAML is the file's name."""
 
+    keys: ClassVar[tuple[str, ...]] = ()  # of its target files, beside those that every target file may have
+
     @abstractmethod
     def slots(self, spec: JSON) -> tuple[Slot, ...]:
         """The members that this target file declares, without starting anything."""

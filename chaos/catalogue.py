@@ -71,7 +71,7 @@ def _explain(registry: Registry, group: str, kind: str) -> Iterator[str]:
     cls, row = registry.find(group, kind), _row(registry, group, kind)
     yield f"{kind}  ({group[:-1]}{f' {row.id}' if row.id else ''})"
     yield ""
-    yield _doc(cls)
+    yield "\n\n".join(p for p in _paragraphs(cls) if not p.startswith(("Proof: ", "Heal: ")))
     yield from _facts(cls, row)
     settings = list(_fields(cls))
     if settings:
@@ -104,9 +104,13 @@ def _facts(cls: type, row: Row) -> Iterator[str]:
 
 
 def _section(cls: type, word: str) -> str:
-    """What a docstring says behind `Proof:` or `Heal:` at the beginning of a line."""
-    lines = [line.strip() for line in _doc(cls).splitlines()]
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(f"{word}:")), "")
+    """The paragraph of the docstring that begins with `Proof:` or `Heal:`, as one line."""
+    found = (p for p in _paragraphs(cls) if p.startswith(f"{word}: "))
+    return " ".join(next(found, "").removeprefix(f"{word}: ").split())
+
+
+def _paragraphs(cls: type) -> list[str]:
+    return _doc(cls).split("\n\n")
 
 
 def _fields(cls: type) -> tuple[mi.Field, ...]:
@@ -153,7 +157,7 @@ def _example(cls: type, kind: str) -> Iterator[str]:
     elif issubclass(cls, Probe):
         yield f"- probe: {kind}"
         yield from (f"  {line}" for line in required)
-        yield "  at-least: 0.7 of baseline"
+        yield "  at-most: 90%" if cls.unit == "share" else "  at-least: 0.7 of baseline"
     else:
         yield f"- {kind}" if not required else f"- {kind}: {{{', '.join(required)}}}"
 

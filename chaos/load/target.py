@@ -40,10 +40,11 @@ def load_target(
     if root is None:
         return None
     before = len(problems)
-    entries = reader.mapping(root, "the target file", KEYS, ("name", "driver"))
+    driver = _driver(root, registry, reader)
+    own = () if driver is INVALID else driver.keys
+    entries = reader.mapping(root, "the target file", (*KEYS, *own), ("name", "driver"))
     settings = _settings(entries, given, overrides, reader)
     declared = {key: _declared(entries[key], key, reader) for key in ("events", "points") if key in entries}
-    driver = find_kind(entries["driver"], "drivers", registry, reader) if "driver" in entries else INVALID
     paths = reader.read(entries["recovery-paths"], tuple[str, ...]) if "recovery-paths" in entries else ()
     names = {key: reader.read(entries[key], str) for key in ("name", "driver") if key in entries}
     filled = substitute(root, settings, problems, leave=DRIVERS_OWN)
@@ -62,6 +63,11 @@ def load_target(
         ends="ends" in entries,
         raw=raw,
     )
+
+
+def _driver(root: Node, registry: Registry, reader: Reader) -> Any:
+    named = root.value.get("driver") if isinstance(root.value, dict) else None
+    return find_kind(named, "drivers", registry, reader) if named is not None else INVALID
 
 
 def _declared(node: Node, what: str, reader: Reader) -> dict[str, tuple[str, ...]]:
@@ -160,12 +166,19 @@ def _slots(driver: Any, raw: dict[str, Any], root: Node, problems: Problems) -> 
 
 
 def _locate(root: Node, message: str) -> Place:
-    """Where `$.members[0].node` in a message points to, as far as it can be followed."""
-    match = re.search(r"\$((?:\.[\w-]+|\[\d+\])+)", message)
-    node = root
-    for key, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", match[1]) if match else ():
+    """Where `members[0].node: …` or `$.members[0].node` in a message points to, as far as it can be followed."""
+    leading = re.match(r"([\w-]+(?:\.[\w-]+|\[\d+\])*): ", message)
+    within = re.search(r"\$((?:\.[\w-]+|\[\d+\])+)", message)
+    node = _follow(root, f".{leading[1]}") if leading else root
+    return (_follow(node, within[1]) if within else node).place
+
+
+def _follow(node: Node, steps: str) -> Node:
+    for key, index in re.findall(r"\.([\w-]+)|\[(\d+)\]", steps):
         if isinstance(node.value, dict) and key in node.value:
             node = node.value[key]
         elif isinstance(node.value, list) and index and int(index) < len(node.value):
             node = node.value[int(index)]
-    return node.place
+        else:
+            break
+    return node
