@@ -1,0 +1,93 @@
+"""Verbs that answer a question and run nothing: validate, schema, list, explain, doctor."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from chaos.errors import ChaosError, Exit, SpecError
+
+
+def main(call: argparse.Namespace) -> int:
+    """Dispatch to the verb."""
+    return int(
+        {"validate": validate, "schema": schema, "list": kinds, "explain": explain, "doctor": doctor}[call.verb](call)
+    )
+
+
+def overrides(call: argparse.Namespace) -> dict[str, str]:
+    """`--set NAME=VALUE`, the last one of a name wins."""
+    pairs = [text.partition("=") for text in call.set]
+    for name, equals, _ in pairs:
+        if not equals or not name:
+            raise SpecError(f"--set {name}: expected NAME=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def validate(call: argparse.Namespace) -> int:
+    """Every mistake of every file."""
+    from chaos.load import load_experiment
+
+    worst = 0
+    for path in call.files:
+        try:
+            experiment = load_experiment(path, overrides=overrides(call), seed=call.seed)
+            _plan(experiment)
+            print(f"{path}: ok ({len(experiment.method)} steps, {len(experiment.invariants)} invariants)")
+        except ChaosError as error:
+            print(error, file=sys.stderr)
+            worst = max(worst, error.exit)
+    return worst
+
+
+def _plan(experiment: object) -> None:
+    from chaos.experiment import Experiment
+    from chaos.plan import plan
+
+    assert isinstance(experiment, Experiment)
+    plan(experiment)
+
+
+def schema(call: argparse.Namespace) -> int:
+    """The JSON Schema of the experiment file."""
+    from chaos.catalogue import json_schema
+
+    print(json.dumps(json_schema(), indent=2))
+    return Exit.PASS
+
+
+def kinds(call: argparse.Namespace) -> int:
+    """What can be named in an experiment."""
+    from chaos.catalogue import list_kinds
+
+    group = None
+    for row in list_kinds(call.group):
+        if row.group != group:
+            group = row.group
+            print(f"{group}:")
+        print(f"  {row.kind:28} {row.id:4} {row.summary}")
+    return Exit.PASS
+
+
+def explain(call: argparse.Namespace) -> int:
+    """One kind in full."""
+    from chaos.catalogue import explain as text
+
+    print(text(call.kind))
+    return Exit.PASS
+
+
+def doctor(call: argparse.Namespace) -> int:
+    """What this machine can do."""
+    from chaos.doctor import examine
+
+    rows = examine()
+    if call.json:
+        print(json.dumps([{"name": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in rows], indent=2))
+        return Exit.PASS
+    for row in rows:
+        print(f"{'ok' if row.ok else '--'}  {row.name:18} {row.detail}")
+        if not row.ok and row.fix:
+            print(f"    {'':18} fix: {row.fix}")
+    return Exit.PASS

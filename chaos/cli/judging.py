@@ -1,0 +1,85 @@
+"""From a run's folder to its result and reports: at the end of `run`, and in `judge` and `report` on a later day."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from chaos.errors import ChaosError, JournalError
+from chaos.experiment import Schedule
+from chaos.history import History
+from chaos.journal import read
+from chaos.judge import Contract, judge
+from chaos.registry import Registry
+from chaos.result import Result
+
+T = TypeVar("T")
+
+JOURNAL, CONTRACT, SCHEDULE = "journal.jsonl", "contract.json", "schedule.json"
+
+
+def judge_folder(folder: Path) -> tuple[Result, History]:
+    """Judge what was recorded in `folder`; JournalError where journal or contract cannot be read."""
+    history = History(read(folder / JOURNAL))
+    contract = _decode(folder / CONTRACT, Contract)
+    registry = Registry()
+    invariants = [(a.kind, msgspec.convert(a.settings, registry.invariant(a.kind))) for a in contract.invariants]
+    return judge(contract, history, invariants), history
+
+
+def write_reports(folder: Path, result: Result, history: History, replay: str) -> dict[str, Path]:
+    """Write verdict, JUnit and page; where everything of this run is, by what it is."""
+    from chaos.report.files import write
+    from chaos.report.page import Background
+
+    schedule = _decode(folder / SCHEDULE, Schedule)
+    notes = {action.kind: _fidelity(action.kind) for action in schedule.actions}
+    written = write(folder, result, history, Background(notes, schedule, replay))
+    return {
+        "report": written.report,
+        "junit": written.junit,
+        "verdict": written.verdict,
+        "journal": folder / JOURNAL,
+        "logs": folder / "logs",
+    }
+
+
+def replay_command(path: str, schedule: Schedule, overrides: dict[str, str], lab: bool) -> str:
+    """The command that runs the same schedule again."""
+    words = ["chaos", "run", path, "--seed", str(schedule.seed)]
+    words += [word for name, value in overrides.items() for word in ("--set", f"{name}={value}")]
+    return shlex.join(words + ([] if lab else ["--no-lab"]))
+
+
+def show(result: Result, history: History, files: dict[str, Path]) -> None:
+    """Print the summary, coloured on a terminal."""
+    import os
+    import shutil
+
+    from chaos.report.summary import summary
+
+    color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    width = max(72, min(140, shutil.get_terminal_size((100, 24)).columns))
+    sys.stdout.write(summary(result, history, files=files, width=width, color=color))
+
+
+def _fidelity(kind: str) -> str:
+    try:
+        return Registry().fault(kind).fidelity
+    except ChaosError:  # a plugin that is not installed on the machine where the report is made
+        return ""
+
+
+def _decode(path: Path, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except OSError as error:
+        raise JournalError(
+            f"{path}: {error.strerror}; a run's folder holds journal.jsonl, contract.json and schedule.json"
+        ) from error
+    except msgspec.MsgspecError as error:
+        raise JournalError(f"{path}: {error}") from error

@@ -1,0 +1,159 @@
+"""`chaos run`: load → plan → runner → judge → report, for each file and each repeat."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from chaos.cli.asking import overrides
+from chaos.cli.judging import CONTRACT, judge_folder, replay_command, show, write_reports
+from chaos.errors import Exit, TargetError
+from chaos.experiment import Experiment, Schedule
+from chaos.judge import Contract, series
+from chaos.load import load_experiment
+from chaos.plan import plan, preview
+from chaos.registry import Registry
+from chaos.report.console import Console, Show
+from chaos.result import Result
+from chaos.runner import RunResult, run
+
+# What a caller must hear of first, when several files or repeats end differently.
+_GRAVITY = (Exit.PASS, Exit.INCONCLUSIVE, Exit.FAIL, Exit.USAGE, Exit.TERMINATED, Exit.INTERRUPTED, Exit.HEAL_FAILED)
+
+
+def main(call: argparse.Namespace) -> int:
+    """Every file is loaded and planned before the first one runs: a mistake in the last costs no run of the first."""
+    chosen = overrides(call)
+    loaded = [load_experiment(path, overrides=chosen, seed=call.seed) for path in call.files]
+    planned = [(experiment, plan(experiment)) for experiment in loaded]
+    if call.plan:
+        for experiment, schedule in planned:
+            _preview(experiment, schedule)
+        return Exit.PASS
+    codes: list[Exit] = []
+    for experiment, schedule in planned:
+        codes.append(_repeat(experiment, schedule, call))
+        if codes[-1] in (Exit.INTERRUPTED, Exit.TERMINATED, Exit.HEAL_FAILED):
+            break
+    return max(codes, key=_GRAVITY.index)
+
+
+def _repeat(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) -> Exit:
+    results: list[Result] = []
+    folders: list[Path] = []
+    for _ in range(call.repeat):
+        folder, result = _once(experiment, schedule, call)
+        folders.append(folder)
+        results.append(result)
+        if result.exit in (Exit.INTERRUPTED, Exit.TERMINATED, Exit.HEAL_FAILED):
+            break
+    if call.repeat == 1:
+        return results[0].exit
+    return _spread(experiment, results, folders, Path(call.out))
+
+
+def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) -> tuple[Path, Result]:
+    folder = _new_folder(Path(call.out), experiment.name)
+    (folder / CONTRACT).write_bytes(msgspec.json.format(msgspec.json.encode(Contract.of(experiment))) + b"\n")
+    if not call.quiet:
+        print(f"{experiment.title}\n{folder}", flush=True)
+    with _alone(experiment, lab=not call.no_lab):
+        ran = _run(experiment, schedule, folder, call)
+    _point_latest(folder)
+    result, history = judge_folder(folder)
+    replay = replay_command(experiment.path, schedule, overrides(call), not call.no_lab)
+    files = write_reports(folder, result, history, replay)
+    show(result, history, files)
+    _say_troubles(ran, call.verbose)
+    return folder, result
+
+
+def _run(experiment: Experiment, schedule: Schedule, folder: Path, call: argparse.Namespace) -> RunResult:
+    driver = Registry().driver(experiment.target.driver)()
+    loud = Show.QUIET if call.quiet else Show.ALL if call.verbose else Show.NORMAL
+    with Console(experiment.title, wall=experiment.limits.wall, file=sys.stdout, show=loud) as console:
+
+        async def watched() -> RunResult:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(console.ticks)
+                try:
+                    return await run(experiment, schedule, driver, folder, lab=not call.no_lab, observer=console)
+                finally:
+                    tasks.cancel_scope.cancel()
+            raise AssertionError("unreachable")
+
+        return anyio.run(watched)
+
+
+def _say_troubles(ran: RunResult, verbose: bool) -> None:
+    for failure in ran.heal_failures:
+        print(f"chaos: not healed: {failure}", file=sys.stderr)
+    for trace in ran.traces if verbose else ():
+        print(trace, file=sys.stderr)
+
+
+def _new_folder(out: Path, name: str) -> Path:
+    """A folder of its own for each run, whatever else runs at the same time."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = out.resolve() / f"{stamp}-{name}-{secrets.token_hex(3)}"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _point_latest(folder: Path) -> None:
+    draft = folder.parent / f".latest-{folder.name}"
+    draft.symlink_to(folder.name)
+    draft.replace(folder.parent / "latest")
+
+
+@contextmanager
+def _alone(experiment: Experiment, lab: bool) -> Iterator[None]:
+    """Without a lab, runs of one target share addresses and would hurt each other: only one at a time."""
+    if lab:
+        yield
+        return
+    file = os.open(experiment.target.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TargetError(
+                f"{experiment.target.path}: another run without a lab uses this target; wait for it, or run in a lab"
+            ) from None
+        yield
+    finally:
+        os.close(file)
+
+
+def _spread(experiment: Experiment, results: list[Result], folders: list[Path], out: Path) -> Exit:
+    from chaos.report.files import write_junit
+    from chaos.report.summary import series_summary
+
+    taken = series(results, experiment.budget)
+    path = out.resolve() / f"{folders[0].name}-x{len(folders)}.junit.xml"
+    write_junit(path, (judge_folder(folder) for folder in folders))
+    sys.stdout.write("\n" + series_summary(taken, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    print(f"\njunit    {path}")
+    return taken.exit
+
+
+def _preview(experiment: Experiment, schedule: Schedule) -> None:
+    limits = experiment.limits
+    print(f"{experiment.title}\nplan only: nothing is run, nothing is proved (seed {schedule.seed})")
+    for row in preview(schedule, experiment):
+        whom = ", ".join(row.members) or ", ".join(row.nodes) or "chosen at the moment"
+        print(f"  {row.step}: {row.kind} {row.when}; hold {row.hold}; hits {whom}")
+    if not schedule.actions:
+        print("  no fault (a control run)")
+    hurt = "no limit" if limits.members_hurt is None else str(limits.members_hurt)
+    print(f"  limits: wall {limits.wall:g}s, stall {limits.stall:g}s, members hurt at one time: {hurt}")
