@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import ExitStack
+from functools import partial
 
 import anyio
 from anyio import to_thread
@@ -35,9 +36,8 @@ class Formation:
         crew, epoch = self._crew, self._crew.lease.epoch
         present = sorted(crew.present(), key=_index)
         emit("group.forming", epoch=epoch, world=len(present), nodes=present, reason=change.reason)
-        await to_thread.run_sync(
-            lambda: point("group.forming", epoch=epoch, world=len(present)), abandon_on_cancel=True
-        )
+        stand = partial(point, "group.forming", epoch=epoch, world=len(present))
+        await to_thread.run_sync(stand, abandon_on_cancel=True)
         await self._vault.settle()
         await self._stop(change)
         nodes = await self._gather(change)
@@ -71,10 +71,9 @@ class Formation:
         crew, old = self._crew, self._crew.group
         crew.group = None
         crew.members.release_workers()
+        upto = old.epoch if old else crew.lease.epoch - 1
         for link in list(crew.busy):
-            await crew.members.order(
-                link, "stop", epoch=old.epoch if old else crew.lease.epoch - 1, reason=change.reason
-            )
+            await crew.members.order(link, "stop", epoch=upto, reason=change.reason)
         try:
             await crew.until(lambda: not crew.busy, STOP_LIMIT)
         except TimeoutError:
@@ -126,9 +125,7 @@ class Formation:
         agreed = len(cuts) == 1 and next(iter(cuts))[:2] == (chosen.generation, chosen.step)
         if not agreed and not defects.active(self._crew.settings, defects.MIXED_GENERATIONS):
             self.excluded.add(chosen.generation)
-            self._crew.fail(
-                Failure("group", "corruption", f"the ranks do not agree on what they restored: {sorted(cuts)}")
-            )
+            self._crew.fail(Failure("group", "corruption", f"ranks do not agree on what they restored: {cuts}"))
         for said in loaded:
             if chosen.generation and not _sane(said.get("loss"), chosen.loss):
                 member = group.ranks[said["rank"]].member

@@ -91,7 +91,7 @@ class Leader:
                 return None
 
     async def _cut(self, group: Group) -> bool:
-        """Wait until every rank stands at a cut, asking for one where a node leaves; False when there is no time for it."""
+        """Wait until every rank stands at a cut, asking for one where a node leaves; False when time is too short."""
         asked = False
         while not group.all_said("ready"):
             await self._crew.until(

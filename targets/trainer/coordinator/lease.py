@@ -25,7 +25,7 @@ class Finished(Exception):
 
 
 class Lease:
-    """The right to lead under `epoch`. Counts from when a request was sent: it ends here before it does at the store."""
+    """The right to lead under `epoch`. Counted from when a request was sent: ends here before it does at the store."""
 
     def __init__(self, store: AsyncCaller, holder: str, settings: Settings) -> None:
         self._store, self._holder, self._settings = store, holder, settings

@@ -35,7 +35,7 @@ async def checkpoint(crew: Crew, vault: Vault, group: Group, step: int, loss: fl
         crew.fail(Failure(late, "hang", "did not save in time"))
     unsaved = group.said("unsaved")
     if unsaved:
-        await vault.ask("generation.abort", generation=generation, reason=unsaved[0]["reason"])
+        await vault.abort(generation, unsaved[0]["reason"])
         return None
     shards = [{**shard, "rank": said["rank"]} for said in group.said("saved") for shard in said["shards"]]
     emit("checkpoint.prepared", **facts, shards=[shard["name"] for shard in shards])
@@ -52,7 +52,7 @@ async def checkpoint(crew: Crew, vault: Vault, group: Group, step: int, loss: fl
             await _stand("checkpoint.before_commit", facts)
             await vault.ask("generation.commit", generation=generation)
         except Refused as refused:  # a shard that was acknowledged is not there as it was described
-            await vault.ask("generation.abort", generation=generation, reason=refused.error)
+            await vault.abort(generation, refused.error)
             return None
     return generation
 

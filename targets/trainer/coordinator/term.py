@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
@@ -67,10 +69,8 @@ class Coordinator:
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(keep)
-            try:
+            with suppress(Deposed):
                 code = await self._lead(crew, lease)
-            except Deposed:
-                pass
             tasks.cancel_scope.cancel()
         self._door.members = None
         if code is None:

@@ -33,10 +33,9 @@ class Vault:
 
     async def ask(self, op: str, **fields: Any) -> Frame:
         """Any call; idempotent, so it is repeated until it is answered."""
+        token, deadline = self._lease.epoch, self._settings.commit_deadline
         try:
-            return await self._caller.call(
-                op, token=self._lease.epoch, deadline=self._settings.commit_deadline, **fields
-            )
+            return await self._caller.call(op, token=token, deadline=deadline, **fields)
         except Refused as refused:
             if refused.error == "stale-epoch":
                 raise Deposed(str(refused)) from refused
@@ -52,7 +51,15 @@ class Vault:
                     await self.ask("generation.commit", generation=known["generation"])
             elif known["state"] == "open":
                 with recovery_path("checkpoint.settle_abort"):
-                    await self.ask("generation.abort", generation=known["generation"], reason="not decided")
+                    await self.abort(known["generation"], "not decided")
+
+    async def abort(self, generation: int, reason: str) -> None:
+        """Give a generation up, unless it was decided."""
+        try:
+            await self.ask("generation.abort", generation=generation, reason=reason)
+        except Refused as refused:
+            if refused.error != "decided":
+                raise
 
     async def next_generation(self) -> int:
         """A number that was never used."""
@@ -66,10 +73,15 @@ class Vault:
             good = [g for g in good if g["state"] == "committed"]
         if defects.active(self._settings, defects.RESTORE_SECOND_NEWEST) and len(good) > 1:
             del good[-1]
-        if not good:
-            return FRESH
-        manifest = (await self.ask("manifest.get", generation=good[-1]["generation"]))["manifest"]
-        return Chosen(manifest["generation"], manifest["step"], manifest.get("loss"))
+        while good:
+            generation = good.pop()["generation"]
+            try:
+                manifest = (await self.ask("manifest.get", generation=generation))["manifest"]
+            except Refused as refused:
+                await self.damaged(generation, "manifest", refused.error)
+            else:
+                return Chosen(manifest["generation"], manifest["step"], manifest.get("loss"))
+        return FRESH
 
     async def damaged(self, generation: int, name: str, reason: str) -> None:
         """Never offer that generation again."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -167,12 +168,21 @@ class Generations:
         """The manifest of a committed generation."""
         folder = self._folder(generation)
         if (folder / "COMMITTED").exists():
-            manifest = self._manifest(folder / "manifest.json")
-            assert manifest is not None, "a marker is only written after its manifest"
-            return manifest
+            return self._published(folder)
         if defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY):
             return self._look_alike(generation)
         raise Refused({"error": "incomplete"})
+
+    def _published(self, folder: Path) -> Manifest:
+        path = folder / "manifest.json"
+        text = path.read_bytes() if path.exists() else b""
+        verified = not defects.active(self._settings, defects.DIGEST_NOT_VERIFIED)
+        if verified and wire.digest(text).encode() != (folder / "COMMITTED").read_bytes():
+            raise Refused({"error": "digest", "name": "manifest"})
+        try:
+            return msgspec.json.decode(text, type=Manifest)
+        except msgspec.DecodeError as error:
+            raise Refused({"error": "format", "name": "manifest"}) from error
 
     def shard(self, generation: int, name: str) -> bytes:
         """The bytes of a shard of a committed generation, as its manifest says."""
@@ -246,8 +256,11 @@ class Generations:
         return folder / "shards" / name
 
     def _begun(self, generation: int) -> Begun | None:
+        """None for a folder that this store did not open, or cannot read."""
         path = self._folder(generation) / "begun.json"
-        return msgspec.json.decode(path.read_bytes(), type=Begun) if path.exists() else None
+        with suppress(FileNotFoundError, msgspec.DecodeError):
+            return msgspec.json.decode(path.read_bytes(), type=Begun)
+        return None
 
     @staticmethod
     def _manifest(path: Path) -> Manifest | None:
