@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
@@ -72,7 +72,7 @@ class Method:
             Injection(action, fault_of(action, experiment), watch)
             for action, watch in zip(schedule.actions, triggers.watches, strict=True)
         ]
-        self._ended = False
+        self.ended = anyio.Event()  # nothing more comes: every fault is healed, failed, or stays until the end
         self.standing: list[Injection] = []  # injected, not yet healed
         self.failures: list[HealFailure] = []
         self.traces: list[str] = []  # of what plugins raised unexpectedly
@@ -89,12 +89,8 @@ class Method:
                 refused.append(reason)
         return "; ".join(dict.fromkeys(refused))
 
-    async def run(self, target: Target, over: Callable[[Sequence[anyio.Event]], Awaitable[None]]) -> None:
-        """Arm every action, carry them out until `over(...)` returns, heal what stands.
-
-        `over` gets an event of each action, set once nothing more comes of it: it was healed, failed, or has landed
-        to stay until the end.
-        """
+    async def run(self, target: Target, over: Callable[[], Awaitable[None]]) -> None:
+        """Arm every action, carry them out until `over()` returns, heal what stands."""
         start = anyio.current_time()
         self._recorder.record("harness", "method.started", {})
         try:
@@ -107,7 +103,7 @@ class Method:
                         injection.watch.fire(start + action.when.seconds)
                     tasks.start_soon(self._carry_out, injection, target)
                 tasks.start_soon(self._await_end)
-                await over([injection.quiet for injection in self._injections])
+                await over()
                 tasks.cancel_scope.cancel()
         finally:
             for injection in self._injections:
@@ -123,8 +119,8 @@ class Method:
         self._end()
 
     def _end(self) -> None:
-        if not self._ended:
-            self._ended = True
+        if not self.ended.is_set():
+            self.ended.set()
             self._recorder.record("harness", "method.ended", {})
 
     # --- one action --------------------------------------------------------------------------------------------------

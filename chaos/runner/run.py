@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,9 @@ class _Conductor:
 
     def journal_broke(self, why: str) -> None:
         """A run that cannot be judged is not worth its faults: heal and end."""
-        self.ending.ask("error", f"the journal cannot be written: {why}")
+        why = f"the journal cannot be written: {why}"
+        if not self.ending.ask("error", why) and self.ending.reason == "finished":
+            self.ending.reason, self.ending.detail = "error", why
 
     async def run(self, driver: Driver, launch: Launch, signals: bool) -> None:
         """From `run.started` to the end of the target."""
@@ -181,24 +183,24 @@ class _Conductor:
             self.ending.ask("limit", f"the steady state was not met within {self._limits.baseline:g}s")
         return False
 
-    async def _method_over(self, quiet: Sequence[anyio.Event]) -> None:
+    async def _method_over(self) -> None:
         """Return when the faults that still stand are to be healed."""
         if self._experiment.target.ends:
             await self._finished.wait()
-            return
+        else:
+            await _first(self._method_ended, self._finished.wait)
 
-        async def all_quiet() -> None:
-            for event in quiet:
-                await event.wait()
-            if self.method.standing:
-                await anyio.sleep(self._limits.settle)
-
-        await _first(all_quiet, self._finished.wait)
+    async def _method_ended(self) -> None:
+        await self.method.ended.wait()
+        if self.method.standing:
+            await anyio.sleep(self._limits.settle)
 
     # --- watches -----------------------------------------------------------------------------------------------------
 
     async def _heed_signals(self, *, task_status: TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(*SIGNALS) as received:
+        # Under nohup a hang-up is no reason to end.
+        heeded = [s for s in SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
+        with anyio.open_signal_receiver(*heeded) as received:
             task_status.started()
             count = 0
             async for signum in received:
