@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from chaos.report.lines import number, seconds
@@ -58,13 +58,23 @@ def rpo(result: Result, recovery: Recovery) -> tuple[Figure, ...]:
 
 
 def measured(check: Check) -> str:
-    """`3.2 s of 6 s`: the value of a check beside its bound, where it has them."""
-    value, limit, unit = (check.measured.get(key) for key in ("value", "limit", "unit"))
-    if "value" not in check.measured:
-        return ""
-    if not isinstance(value, int | float | None):
-        return number(value)
-    return against(value, limit if isinstance(limit, int | float) else None, str(unit or ""))
+    """What a check measured, beside its bound: `3.2 s of 6.0 s`, or `79 to 120 samples/s, at least 84`."""
+    m = check.measured
+    unit = str(m.get("unit") or "")
+    if isinstance(m.get("value"), int | float):
+        return against(m["value"], m.get("limit"), unit)
+    if "lowest" not in m:
+        return number(m["value"]) if "value" in m else ""
+    bound = ", ".join(f"{word.replace('-', ' ')} {number(value)}" for word, value in bounds(check).items())
+    return f"{number(m['lowest'])} to {number(m.get('highest'))} {unit}".rstrip() + (f", {bound}" if bound else "")
+
+
+def bounds(check: Check) -> Mapping[str, float]:
+    """The numeric bounds of a hypothesis: `at-least`, `at-most`."""
+    found = check.measured.get("bound")
+    if not isinstance(found, Mapping):
+        return {}
+    return {word: value for word, value in found.items() if isinstance(value, int | float)}
 
 
 def ordered(result: Result) -> Iterator[Check]:
@@ -75,5 +85,8 @@ def ordered(result: Result) -> Iterator[Check]:
 
 def _figure(result: Result, name: str, label: str, value: float | None, unit: str) -> Figure:
     check = next((c for c in result.of(Kind.BUDGET) if c.name == name), None)
-    limit = check.measured.get("limit") if check else None
-    return Figure(name, label, value, limit, unit, check.verdict.outcome if check else None)
+    if check is None:
+        return Figure(name, label, value, None, unit, None)
+    # The check judges the worst of all episodes: its outcome is this figure's only where it is about this figure.
+    outcome = check.verdict.outcome if check.measured.get("value") == value else None
+    return Figure(name, label, value, check.measured.get("limit"), unit, outcome)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from chaos.history import History
@@ -85,7 +85,7 @@ class Chart(NamedTuple):
     lines: tuple[str, ...]  # points of polylines
     low: str
     high: str
-    limit: float | None  # y of the bound
+    bounds: tuple[float, ...]  # their y
 
 
 def timeline(history: History) -> Timeline:
@@ -107,9 +107,9 @@ def timeline(history: History) -> Timeline:
     )
 
 
-def charts(history: History, line: Timeline, limits: Mapping[str, float]) -> tuple[Chart, ...]:
-    """The curves of the run on the same axis of time; `limits` holds bounds by the curve's title."""
-    return tuple(_chart(curve, line.end, limits.get(curve.title)) for curve in curves(history)[:_CHARTS])
+def charts(history: History, line: Timeline, bounds: Mapping[str, Sequence[float]]) -> tuple[Chart, ...]:
+    """The curves of the run on the same axis of time; `bounds` by the curve's title."""
+    return tuple(_chart(curve, line.end, bounds.get(curve.title, ())) for curve in curves(history)[:_CHARTS])
 
 
 def x_of(t: float, end: float) -> float:
@@ -156,10 +156,9 @@ def _ticks(end: float) -> Iterator[Tick]:
         yield Tick(x_of(i * step, end), f"{number(round(i * step, 6))} s")
 
 
-def _chart(curve: Curve, end: float, limit: float | None) -> Chart:
+def _chart(curve: Curve, end: float, bounds: Sequence[float]) -> Chart:
     low = 0.0 if curve.low >= 0 and (curve.low < curve.high / 2 or curve.low == curve.high) else curve.low
-    high = max(curve.high, limit if limit is not None else curve.high)
-    low = min(low, limit if limit is not None else low)
+    low, high = min((low, *bounds)), max((curve.high, *bounds))
     span = high - low or 1.0
 
     def y_of(value: float) -> float:
@@ -170,5 +169,4 @@ def _chart(curve: Curve, end: float, limit: float | None) -> Chart:
             piece = (*piece, (piece[0][0] + end / 400, piece[0][1]))
         return " ".join(f"{x_of(t, end)},{y_of(v)}" for t, v in piece)
 
-    bound = None if limit is None else y_of(limit)
-    return Chart(curve.title, tuple(map(line, curve.pieces)), number(low), number(high), bound)
+    return Chart(curve.title, tuple(map(line, curve.pieces)), number(low), number(high), tuple(map(y_of, bounds)))

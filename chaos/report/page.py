@@ -16,7 +16,7 @@ from chaos.report import contract, summary
 from chaos.report.drawing import charts, timeline
 from chaos.report.junit import events_at
 from chaos.report.lines import clean_block, describe, details, number, seconds, shorten
-from chaos.result import Check, Result
+from chaos.result import Check, Kind, Result
 from chaos.verdict import Outcome
 
 _LINKED = 40  # events of one check that are linked
@@ -56,7 +56,7 @@ def encode(result: Result, history: History, background: Background) -> bytes:
         rpo=contract.rpo(result, recovery) if recovery else (),
         checks=tuple(contract.ordered(result)),
         timeline=line,
-        charts=charts(history, line, _limits(result.checks)),
+        charts=charts(history, line, _bounds(result.checks)),
         rows=rows,
         listed={row.event.seq for row in rows},
         total=len(history),
@@ -103,10 +103,9 @@ def _rows(history: History, seqs: Sequence[int]) -> tuple[Row, ...]:
     return tuple(Row(e, describe(e), shorten(details(e.data), 400)) for e in events_at(history, seqs))
 
 
-def _limits(checks: Iterable[Check]) -> Mapping[str, float]:
-    """The bound of each hypothesis, to be drawn into the chart of its probe."""
-    bounds = ((c.name, c.measured.get("limit")) for c in checks)
-    return {name: float(limit) for name, limit in bounds if isinstance(limit, int | float)}
+def _bounds(checks: Iterable[Check]) -> Mapping[str, Sequence[float]]:
+    """The bounds of each hypothesis, to be drawn into the chart of its probe."""
+    return {c.name: tuple(contract.bounds(c).values()) for c in checks if c.kind is Kind.HYPOTHESIS}
 
 
 def _notes(result: Result, history: History, notes: Mapping[str, str]) -> Mapping[str, str]:

@@ -126,10 +126,12 @@ def test_it_says_what_the_faults_stand_for_and_how_to_run_it_again(result: Resul
     assert '"actions": []' in tree.text
 
 
-def test_a_bound_is_drawn_into_the_chart_of_its_probe(events: list[Event]) -> None:
-    bound = check("training.throughput", Kind.HYPOTHESIS, failed("below", [1]), value=1.0, limit=84.0)
+def test_bounds_are_drawn_into_the_chart_of_its_probe(events: list[Event]) -> None:
+    bound = check(
+        "training.throughput", Kind.HYPOTHESIS, failed("below", [1]), bound={"at-least": 84.0, "at-most": 300}
+    )
     tree = Tree(encode(result_of(events, bound), History(events), Background()))
-    assert len(tree.with_class("bound")) == 1
+    assert len(tree.with_class("bound")) == 2
 
 
 @pytest.mark.slow
