@@ -32,9 +32,11 @@ BOUNDS = ("equals", "at-least", "at-most", "one-of", "between")
 
 # Events of the harness itself, which every target has; the table of docs/events.md.
 HARNESS: Mapping[str, tuple[str, ...]] = {
-    "run.started": ("experiment", "seed", "version", "settings", "slots", "mechanisms", "python", "kernel"),
+    "run.started": (
+        "experiment", "title", "target", "seed", "version", "settings", "slots", "limits", "lab", "python", "kernel",
+    ),
     "target.starting": (),
-    "target.ready": (),
+    "target.ready": ("mechanisms",),
     "baseline.met": (),
     "baseline.missed": (),
     "method.started": (),
@@ -47,17 +49,17 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "fault.injecting": ("members", "nodes", "trigger"),
     "fault.landed": ("kind", "members", "nodes", "evidence", "instant"),
     "fault.healed": ("kind", "evidence", "seconds"),
-    "fault.failed": ("phase", "error", "message", "undo"),
+    "fault.failed": ("phase", "error", "message", "undo", "traceback"),
     "fault.missed": ("reason",),
     "probe.sampled": ("value", "late", "error"),
     "abort.triggered": ("name", "value"),
     "limit.reached": ("name", "value"),
     "target.hung": ("seconds", "alive"),
     "target.finished": ("code", "member"),
-    "run.interrupted": ("signal",),
-    "final.started": ("reason",),
-    "run.ended": ("reason",),
-}
+    "run.interrupted": ("signal", "left"),
+    "final.started": ("reason", "detail"),
+    "run.ended": ("reason", "detail"),
+}  # fmt: skip
 _OPEN = ("member.started", "member.exited", "point.reached", "point.released")  # carry fields of the target's own
 
 

@@ -61,7 +61,7 @@ Load = Callable[..., Experiment]
 Mistakes = Callable[..., list[str]]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def registry() -> Registry:
     """The sample plugins alone."""
     return Registry({group: f"{__package__}.sample.{group}" for group in GROUPS}, entry_points=False)
