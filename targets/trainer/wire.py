@@ -99,7 +99,6 @@ class Line:
     def __init__(self, stream: socket.socket) -> None:
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = stream
-        self._reader = stream.makefile("rb")
         self._sending = threading.Lock()
 
     @classmethod
@@ -132,10 +131,13 @@ class Line:
         self._socket.close()
 
     def _exactly(self, size: int) -> bytes:
-        data = self._reader.read(size)
-        if len(data) < size:
-            raise ConnectionError("the peer closed the connection")
-        return data
+        data, got = bytearray(size), 0
+        while got < size:
+            more = self._socket.recv_into(memoryview(data)[got:])
+            if not more:
+                raise ConnectionError("the peer closed the connection")
+            got += more
+        return bytes(data)
 
 
 class Caller:

@@ -29,6 +29,7 @@ class Rank:
 
     def __init__(self, node: str) -> None:
         self.node, self.member = node, f"worker-{node}"
+        self.agent: Link | None = None  # that started it
         self.step = 0
         self.said: dict[str, Frame] = {}  # the last message by op
         self.closed: float | None = None  # since when its connection is closed
@@ -49,6 +50,10 @@ class Group:
     @property
     def world(self) -> int:
         return len(self.ranks)
+
+    def on(self, node: str) -> Rank | None:
+        """The rank on that node."""
+        return next((rank for rank in self.ranks.values() if rank.node == node), None)
 
     def all_said(self, *ops: str) -> bool:
         """Whether every rank said one of these."""
@@ -92,7 +97,7 @@ class Crew:
             self.lease.check()
             said = None
             with anyio.move_on_after(TICK):
-                said = await self.members.inbox.receive()
+                said = await self.members.inbox.get()
             if said is not None:
                 self._hear(*said)
             await self._look()
@@ -115,7 +120,8 @@ class Crew:
         if op == "join":
             self.last_join = anyio.current_time()
             self.departed.discard(link.node)
-            if group is not None and link.node in group.nodes:
+            rank = group and group.on(link.node)
+            if rank and rank.agent is not link:  # else: heard late, after the start
                 self.fail(Failure(link.member, "transient", "joined again with nothing"))
         elif op == "stopped":
             self.busy.discard(link)
@@ -134,7 +140,8 @@ class Crew:
         self.busy.discard(link)
         if self.leaving.pop(link.node, None) is not None:
             self.departed.add(link.node)
-        if current and self.group is not None and link.node in self.group.nodes and not self.group.all_said("done"):
+        group = self.group
+        if current and group is not None and link.node in group.nodes and not group.all_said("done"):
             self.fail(Failure(link.member, "fail-stop", "connection closed"))
 
     def _hear_worker(self, link: Link, frame: Frame, rank: Rank) -> None:

@@ -109,6 +109,7 @@ class Formation:
             if link is None:
                 crew.fail(Failure(f"agent-{rank.node}", "fail-stop", "gone before its worker was started"))
             crew.busy.add(link)
+            rank.agent = link
             crew.progress.note(number, 0, "starting")
             await crew.members.order(
                 link, "start", rank=number, world=group.world, nodes=group.nodes,

@@ -6,9 +6,9 @@ the store is not blind.
 
 from __future__ import annotations
 
-import math
+from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -47,7 +47,26 @@ class Link:
         await self._line.close()
 
 
-Said = tuple[Link, Frame]
+T = TypeVar("T")
+
+
+class Inbox(Generic[T]):
+    """What was said, in order."""
+
+    def __init__(self) -> None:
+        self._said: deque[T] = deque()
+        self._more = anyio.Event()
+
+    def put(self, said: T) -> None:
+        self._said.append(said)
+        self._more.set()
+
+    async def get(self) -> T:
+        """The next one; waits for it. Nothing is lost when cancelled."""
+        while not self._said:
+            self._more = anyio.Event()
+            await self._more.wait()
+        return self._said.popleft()
 
 
 class Members:
@@ -61,7 +80,7 @@ class Members:
         self._settings, self._lease, self._heartbeats = settings, lease, heartbeats
         self.agents: dict[str, Link] = {}  # by node
         self.workers: dict[int, Link] = {}  # by rank; of the current epoch
-        self._said, self.inbox = anyio.create_memory_object_stream[Said](math.inf)
+        self.inbox: Inbox[tuple[Link, Frame]] = Inbox()
 
     async def order(self, link: Link, op: str, **fields: Any) -> None:
         """Tell a member what to do; Deposed once the lease has run out."""
@@ -106,7 +125,7 @@ class Members:
                 pass
         finally:
             current = self._leave(link)
-            self._said.send_nowait((link, Frame({"op": "gone", "current": current})))
+            self.inbox.put((link, Frame({"op": "gone", "current": current})))
 
     async def _admit(self, link: Link, hello: Frame) -> bool:
         if link.agent:
@@ -123,7 +142,7 @@ class Members:
             assert link.rank is not None
             self.workers[link.rank] = link
         self._heartbeats.watch(link.member)
-        self._said.send_nowait((link, hello))
+        self.inbox.put((link, hello))
         return True
 
     async def _hear(self, link: Link, frame: Frame) -> bool:
@@ -135,7 +154,7 @@ class Members:
         if frame.get("id") is not None:
             await link.say(_answer(frame))
         if not (link.agent and frame["op"] == "heartbeat"):
-            self._said.send_nowait((link, frame))
+            self.inbox.put((link, frame))
         return True
 
     async def _refuse(self, link: Link, frame: Frame) -> None:
