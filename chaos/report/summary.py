@@ -33,7 +33,7 @@ def summary(
     history: History,
     *,
     files: Mapping[str, Path] | None = None,
-    width: int = 100,
+    width: int = 120,
     color: bool = False,
 ) -> str:
     """The whole text. `files`: where things are, by what they are (`report`, `junit`, `journal`, `logs`)."""
@@ -153,12 +153,12 @@ def _table(checks: Sequence[Check], width: int, color: bool) -> Iterator[str]:
         head = f"  {_painted(verdict.outcome, color, 8)}{check.kind.value:<11}{title:<{wide}}  "
         indent = " " * (23 + wide)
         value = f"{measured(check)}: " if measured(check) else ""
-        reason = f"{value}{clean(verdict.reason)}{_numbers(verdict.evidence)}"
+        reason, seqs = f"{value}{clean(verdict.reason)}", _numbers(verdict.evidence)
         room = max(30, width - len(indent))
         if verdict.outcome is Outcome.PASS:
-            yield head + shorten(reason, room)
+            yield head + shorten(reason, room - len(seqs)) + seqs
         else:
-            yield head + f"\n{indent}".join(textwrap.wrap(reason, room))
+            yield head + f"\n{indent}".join(textwrap.wrap(reason + seqs, room))
 
 
 def _numbers(evidence: Sequence[int]) -> str:

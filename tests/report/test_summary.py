@@ -8,7 +8,7 @@ from chaos.errors import Exit
 from chaos.history import Event, History
 from chaos.report.summary import series_summary, summary
 from chaos.result import Kind, Need, Recovery, Result, Series, Spread
-from chaos.verdict import Outcome, failed, unknown
+from chaos.verdict import Outcome, failed, passed, unknown
 
 from .scripted import Script, check, result_of
 
@@ -45,6 +45,13 @@ def test_what_needs_attention_comes_first_and_in_full(events: list[Event], histo
     assert "FAIL" in table.splitlines()[1]
     assert "".join(table.split()).count("areasonthatgoeson") == 20
     assert max(map(len, table.splitlines())) <= 80
+
+
+def test_a_green_check_is_one_line_that_ends_with_its_evidence(events: list[Event], history: History) -> None:
+    green = check("kept", Kind.INVARIANT, passed("it held " * 40, range(3, 20)))
+    line = line_with(summary(result_of(events, green), history, width=90), "kept")
+    assert len(line) <= 90
+    assert line.endswith("…  [#3 #4 #5 +14]")
 
 
 def test_it_says_what_to_look_at_only_when_it_is_not_green(result: Result, red: Result, history: History) -> None:
