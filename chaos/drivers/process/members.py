@@ -74,7 +74,7 @@ class Processes:
         pause = 0.0005
         with anyio.move_on_after(timeout):
             if live is not None and set(states) <= {"X", "Z"}:
-                await anyio.wait_readable(live.pidfd)
+                await _ended(live.pidfd)
             while (state := self.state(member)) not in states:  # the kernel tells nobody but the parent of a stop
                 await anyio.sleep(pause)
                 pause = min(2 * pause, 0.01)
@@ -86,6 +86,15 @@ class Processes:
         for live in tuple(self.live.values()):
             if live.started or not started_only:
                 live.signal(number)
+
+
+async def _ended(pidfd: int) -> None:
+    """Wait for the end through a descriptor of our own: two tasks cannot wait for the same one."""
+    own = os.dup(pidfd)
+    try:
+        await anyio.wait_readable(own)
+    finally:
+        os.close(own)
 
 
 def facts(member: Member) -> JSON:
