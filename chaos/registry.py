@@ -76,29 +76,27 @@ class Registry:
 
     @cached_property
     def _sources(self) -> Mapping[str, Mapping[str, Source]]:
-        return {group: self._scan(group) for group in GROUPS}
-
-    def _scan(self, group: str) -> Mapping[str, Source]:
-        found: dict[str, Source] = {}
-        for kind, source in (*self._built_in(group), *(self._published(group) if self._entry_points else ())):
-            if kind in found:
-                raise PluginError(f"two {group} of kind `{kind}`: {found[kind]} and {source}")
-            found[kind] = source
+        found: dict[str, dict[str, Source]] = {group: {} for group in GROUPS}
+        for group, kind, source in (*self._built_in(), *(_published() if self._entry_points else ())):
+            if kind in found[group]:
+                raise PluginError(f"two {group} of kind `{kind}`: {found[group][kind]} and {source}")
+            found[group][kind] = source
         return found
 
-    def _built_in(self, group: str) -> Iterator[tuple[str, Source]]:
-        package = self._packages.get(group)
-        spec = find_spec(package) if package else None
-        if package and spec and spec.submodule_search_locations:
-            deep = group != "drivers"
-            for name in _modules(list(spec.submodule_search_locations), "", deep):
-                yield name.replace("_", "-"), Source(f"{package}.{name}")
+    def _built_in(self) -> Iterator[tuple[str, str, Source]]:
+        for group, package in self._packages.items():
+            spec = find_spec(package)
+            for name in _modules(list(spec.submodule_search_locations or ()) if spec else [], "", group != "drivers"):
+                yield group, name.replace("_", "-"), Source(f"{package}.{name}")
 
-    def _published(self, group: str) -> Iterator[tuple[str, Source]]:
-        from importlib.metadata import entry_points
 
-        for point in entry_points(group=f"chaos.{group}"):
-            yield point.name, Source(point.module, point.attr)
+def _published() -> Iterator[tuple[str, str, Source]]:
+    from importlib.metadata import entry_points
+
+    published = entry_points()
+    for group in GROUPS:
+        for point in published.select(group=f"chaos.{group}"):
+            yield group, point.name, Source(point.module, point.attr)
 
 
 def _modules(paths: list[str], prefix: str, deep: bool) -> Iterator[str]:

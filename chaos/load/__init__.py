@@ -60,10 +60,10 @@ def _experiment(
     variables = {**target.settings, "seed": seed} if target else None
     fixed = ("target", "settings", "seed")
     entries = {k: n if k in fixed else substitute(n, variables, problems) for k, n in entries.items()}
-    steady, abort, names = read_hypotheses(
+    steady, abort, units = read_hypotheses(
         entries.get("steady-state-hypothesis"), entries.get("abort"), registry, problems
     )
-    method = read_method(entries["method"], Scope(target, names), registry, problems) if "method" in entries else ()
+    method = read_method(entries["method"], Scope(target, units), registry, problems) if "method" in entries else ()
     _check_modes(entries, problems)
     fields = _plain_fields(entries, reader)
     invariants = _invariants(entries["invariants"], target, registry, reader) if "invariants" in entries else ()

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chaos.api import Probe
 from chaos.experiment import Hypothesis, Mode
 from chaos.load.document import INVALID, Node, Problems, show
 from chaos.load.plugins import find
@@ -29,8 +28,8 @@ _DIMENSION: Mapping[str, str] = {
 
 def read_hypotheses(
     steady: Node | None, abort: Node | None, registry: Registry, problems: Problems
-) -> tuple[tuple[Hypothesis, ...], tuple[Hypothesis, ...], frozenset[str]]:
-    """Both lists, and every name in them, those of entries with mistakes included."""
+) -> tuple[tuple[Hypothesis, ...], tuple[Hypothesis, ...], Mapping[str, str]]:
+    """Both lists, and the unit by the name of each, those of entries with mistakes included."""
     reader = Reader(problems)
     entries = reader.sequence(steady, "`steady-state-hypothesis`") if steady else []
     guards = reader.sequence(abort, "`abort`") if abort else []
@@ -40,7 +39,8 @@ def read_hypotheses(
         for i, (node, name) in enumerate(zip((*entries, *guards), names, strict=True))
     ]
     first, second = read[: len(entries)], read[len(entries) :]
-    return _valid(first), _valid(second), frozenset(names)
+    units = dict.fromkeys(names, "") | {h.name: h.probe.unit for h in (*_valid(first), *_valid(second))}
+    return _valid(first), _valid(second), units
 
 
 def _valid(read: Sequence[Any]) -> tuple[Hypothesis, ...]:
@@ -76,7 +76,7 @@ def _read(node: Node, name: str, reader: Reader, registry: Registry, guard: bool
     if "name" in node.value:
         reader.read(node.value["name"], str)
     mode = reader.read(node.value["mode"], Mode) if "mode" in own and "mode" in node.value else Mode.EDGE
-    bound, of_baseline = _read_bound(node, cls, reader)
+    bound, of_baseline = read_bound(node, cls.unit, reader)
     if of_baseline and mode is Mode.BEFORE:
         problems.add(node.value["mode"].place, "the baseline cannot be held against itself", "give an absolute bound")
     if len(problems) > before or INVALID in (probe, bound, mode):
@@ -86,24 +86,23 @@ def _read(node: Node, name: str, reader: Reader, registry: Registry, guard: bool
     return Hypothesis(name=name, kind=kind, probe=probe, bound=bound, of_baseline=of_baseline, mode=mode)
 
 
-def _read_bound(node: Node, cls: type[Probe], reader: Reader) -> tuple[Any, bool]:
-    """The condition, and whether it is a multiple of the baseline."""
-    assert isinstance(node.value, dict)
-    problems = reader.problems
-    given = [key for key in node.value if key in BOUNDS]
+def read_bound(node: Node, unit: str, reader: Reader) -> tuple[Any, bool]:
+    """The condition of the one bound in a mapping, and whether it is a multiple of the baseline."""
+    entries, problems = node.value if isinstance(node.value, dict) else {}, reader.problems
+    given = [key for key in entries if key in BOUNDS]
     if not given:
         problems.add(node.place, "no bound, so nothing would be judged", f"one of {', '.join(BOUNDS)}")
         return INVALID, False
     for key in given[1:]:
         problems.add(node.keys[key], f"two bounds: `{given[0]}` and `{key}`", "`between: [low, high]` is both")
-    key, below = given[0], node.value[given[0]]
+    key, below = given[0], entries[given[0]]
     items = [below]
     if key == "between":
         items = reader.sequence(below, "`between`")
         if isinstance(below.value, list) and len(items) != 2:
             problems.add(below.place, f"`between` has two bounds, not {len(items)}", "[low, high]")
             return INVALID, False
-    read = [_tolerance(item, cls.unit, reader) for item in items]
+    read = [_tolerance(item, unit, reader) for item in items]
     values, relative = [value for value, _ in read], {of for _, of in read}
     if len(values) != len(items) or not values or INVALID in values:
         return INVALID, False

@@ -34,10 +34,12 @@ class Reader:
                 fix = f"keys: {', '.join(known)}"
                 self.problems.add(node.place, f"{what} is a mapping, not {show(node.value)}", fix)
             return {}
-        for key in node.value.keys() - set(known):
-            self.problems.add(node.keys[key], f"unknown key `{key}` in {what}", did_you_mean(key, known))
+        unknown = {key: did_you_mean(key, known) for key in node.value if key not in known}
+        for key, fix in unknown.items():
+            self.problems.add(node.keys[key], f"unknown key `{key}` in {what}", fix)
         for key in required:
-            if key not in node.keys:
+            # A mistyped key is one mistake, not two.
+            if key not in node.keys and f"did you mean `{key}`?" not in unknown.values():
                 self.problems.add(node.place, f"{what} lacks `{key}`")
         return {key: below for key, below in node.value.items() if key in known}
 

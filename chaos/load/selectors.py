@@ -9,6 +9,7 @@ from chaos.api import Selector, Slot
 from chaos.load.document import INVALID, Node, Problems, show
 from chaos.load.reader import Reader
 from chaos.registry import did_you_mean
+from chaos.selection import matching
 
 KEYS = ("names", "roles", "ranks", "nodes", "domains", "random", "percent")
 
@@ -83,12 +84,12 @@ def check_selectors(written: Sequence[Written], slots: Sequence[Slot], problems:
         if selector.rest:
             _check_rest(node, others, slots, problems)
         elif _values_exist(node, selector, slots, problems):
-            matching = [slot for slot in slots if matches(selector, slot)]
-            if not matching:
+            found = matching(selector, slots)
+            if not found:
                 problems.add(node.place, "selects no member: nobody meets all of its conditions")
-            elif selector.random is not None and selector.random > len(matching):
-                reason = f"`random: {selector.random}` of {len(matching)} that match"
-                problems.add(node.keys["random"], reason, f"at most {len(matching)}")
+            elif selector.random is not None and selector.random > len(found):
+                reason = f"`random: {selector.random}` of {len(found)} that match"
+                problems.add(node.keys["random"], reason, f"at most {len(found)}")
 
 
 def _check_rest(node: Node, others: Sequence[Selector], slots: Sequence[Slot], problems: Problems) -> None:
@@ -97,20 +98,9 @@ def _check_rest(node: Node, others: Sequence[Selector], slots: Sequence[Slot], p
         return
     if any(o.random is not None or o.percent is not None for o in others):
         return  # who is left is known only once the dice are thrown
-    taken = {slot.node for slot in slots for other in others if matches(other, slot)}
+    taken = {slot.node for other in others for slot in matching(other, slots)}
     if not {slot.node for slot in slots} - taken - {None}:
         problems.add(node.place, "`nodes: rest` is nobody: the other selector has all nodes")
-
-
-def matches(selector: Selector, slot: Slot) -> bool:
-    """Whether a slot meets every condition; draws (`random`, `percent`) are not made here."""
-    return (
-        (not selector.names or slot.name in selector.names)
-        and (not selector.roles or slot.role in selector.roles)
-        and (not selector.ranks or slot.rank in selector.ranks)
-        and (not selector.nodes or slot.node in selector.nodes)
-        and all(slot.domains.get(kind) == name for kind, name in selector.domains.items())
-    )
 
 
 _FIELDS: Mapping[str, Callable[[Slot], object]] = {

@@ -43,20 +43,23 @@ def load_target(
     driver = _driver(root, registry, reader)
     own = () if driver is INVALID else driver.keys
     entries = reader.mapping(root, "the target file", (*KEYS, *own), ("name", "driver"))
-    settings = _settings(entries, given, overrides, reader)
     declared = {key: _declared(entries[key], key, reader) for key in ("events", "points") if key in entries}
     paths = reader.read(entries["recovery-paths"], tuple[str, ...]) if "recovery-paths" in entries else ()
     names = {key: reader.read(entries[key], str) for key in ("name", "driver") if key in entries}
-    filled = substitute(root, settings, problems, leave=DRIVERS_OWN)
-    raw = {**filled.plain(), "settings": settings} if isinstance(filled.value, dict) else {}
-    if len(problems) > before or driver is INVALID:
+    known = len(problems) == before
+    # A setting that is wrong leaves its default: what the file declares can still be checked.
+    settings = _settings(entries, given, overrides, reader)
+    before = len(problems)
+    raw = {**substitute(root, settings, problems, leave=DRIVERS_OWN).plain(), "settings": settings} if known else {}
+    slots = _slots(driver, raw, root, problems) if known and len(problems) == before else ()
+    if not known or len(problems) > before:
         return None
     return TargetSpec(
         name=names["name"],
         path=str(path.resolve()),
         driver=names["driver"],
         settings=settings,
-        slots=_slots(driver, raw, root, problems),
+        slots=slots,
         events=declared.get("events", {}),
         points=declared.get("points", {}),
         recovery_paths=paths,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from chaos.api import Duration
 from chaos.experiment import TargetSpec
+from chaos.load import hypotheses
 from chaos.load.document import INVALID, Node, show
 from chaos.load.reader import Reader, is_number
 from chaos.registry import did_you_mean
@@ -64,10 +65,10 @@ _OPEN = ("member.started", "member.exited", "point.reached", "point.released")  
 
 
 class Scope(NamedTuple):
-    """What a trigger may refer to; `target` is None where the target file could not be read."""
+    """What a trigger may refer to: the target (None where its file could not be read), the unit of each probe."""
 
     target: TargetSpec | None
-    probes: Collection[str]
+    probes: Mapping[str, str]
 
 
 def read_trigger(node: Node, reader: Reader, scope: Scope) -> Any:
@@ -236,15 +237,18 @@ def _log(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -
 
 
 def _probe(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -> Any:
-    entries = reader.mapping(node, "`probe`", ("name", *BOUNDS), ("name",))
+    entries = reader.mapping(node, "`probe`", ("name", *hypotheses.BOUNDS), ("name",))
     if "name" not in entries:
         return INVALID
-    name = reader.read(entries.pop("name"), str)
+    name: Any = reader.read(entries["name"], str)
     if name is not INVALID and name not in scope.probes:
         fix = did_you_mean(name, scope.probes) or "name it under `steady-state-hypothesis:`"
-        place = node.value["name"].place if isinstance(node.value, dict) else node.place
-        reader.problems.add(place, f"no hypothesis samples a probe named `{name}`", fix)
-    return {"probe": name, "condition": bounds(entries, node, reader)}
+        reader.problems.add(entries["name"].place, f"no hypothesis samples a probe named `{name}`", fix)
+        return INVALID
+    condition, of_baseline = hypotheses.read_bound(node, scope.probes.get(name, ""), reader)
+    if of_baseline:
+        reader.problems.add(node.place, "a trigger does not know the baseline", "give an absolute bound")
+    return {"probe": name, "condition": condition}
 
 
 def _after(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -> Any:

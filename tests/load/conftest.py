@@ -71,7 +71,7 @@ def registry() -> Registry:
 def load(tmp_path: Path, registry: Registry) -> Load:
     """Load an experiment from text; `target` is the text of the target file beside it."""
 
-    def call(text: str | bytes, *, target: str = TARGET, seed: int | None = None, **overrides: str) -> Experiment:
+    def call(text: str | bytes, target: str = TARGET, *, seed: int | None = None, **overrides: str) -> Experiment:
         (tmp_path / "target.yaml").write_text(target)
         file = tmp_path / "sample.yaml"
         file.write_bytes(text if isinstance(text, bytes) else text.encode())

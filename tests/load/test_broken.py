@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from chaos.errors import SpecError
+from chaos.errors import Problem, SpecError
 from chaos.load import load_experiment
 from chaos.load.document import MAX_BYTES
 from chaos.registry import Registry
 
-from .broken import AT, HEAD, KILL, STEADY
+from .broken import AT, FREEZE, HEAD, KILL, STEADY
 from .conftest import GOOD, TARGET, Load, Mistakes
 
 
@@ -42,6 +46,61 @@ def test_all_mistakes_of_a_file_are_told_at_once_and_in_its_order(mistakes: Mist
     places = [tuple(map(int, line.split(":")[1:3])) for line in found]
     assert places == sorted(places)
     assert [line for line, _ in places] == [3, 6, 9, 12, 15, 17, 18, 20, 21, 22, 25, 26]
+
+
+def test_a_wrong_setting_does_not_hide_what_else_is_wrong(mistakes: Mistakes) -> None:
+    found = mistakes(f"""{HEAD}settings: {{nodes: four}}
+method:
+  - {{{KILL}, when: {{point: nowhere}}}}
+  - {{fault: process.kill, members: {{ranks: 9}}, {AT}}}
+""")
+    assert [line.split(" ")[0] for line in found] == ["sample.yaml:2:19:", "sample.yaml:4:62:", "sample.yaml:5:44:"]
+
+
+def test_an_unreadable_target_hides_only_what_depends_on_it(mistakes: Mistakes) -> None:
+    found = mistakes(f"""target: nowhere.yaml
+title: ${{nobody}}
+method:
+  - {{{FREEZE}, when: {{point: nowhere}}, hold: 1}}
+""")
+    assert [line.split(" ")[0] for line in found] == ["sample.yaml:1:9:", "sample.yaml:4:80:"]
+
+
+def test_a_mistyped_required_key_is_one_mistake(mistakes: Mistakes) -> None:
+    assert mistakes(f"{HEAD}mehtod: []\n") == [
+        "sample.yaml:2:1: unknown key `mehtod` in the experiment (did you mean `method`?)"
+    ]
+
+
+KINDS = ("null", "-1", "[[x]]", "{x: {y: z}}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_kind_of_value_at_any_place_gives_an_experiment_or_placed_mistakes(
+    load: Load, tmp_path: Path, kind: str
+) -> None:
+    problems: list[Problem] = []
+    for source in (GOOD, TARGET):
+        for broken in replacements(yaml.safe_load(source), yaml.safe_load(kind)):
+            text = json.dumps(broken, indent=1)  # which is YAML
+            try:
+                load(*((GOOD, text) if source is TARGET else (text, TARGET)))
+            except SpecError as error:
+                problems += error.problems
+    assert len(problems) > 50
+    assert [str(problem) for problem in problems if problem.line < 1 or problem.column < 1] == []
+
+
+def replacements(tree: Any, value: Any) -> Iterator[Any]:
+    """The tree with `value` in the place of each of its parts, one at a time."""
+    yield value
+    if isinstance(tree, dict):
+        for key, below in tree.items():
+            yield from ({**tree, key: other} for other in replacements(below, value))
+    elif isinstance(tree, list):
+        for i, below in enumerate(tree):
+            yield from ([*tree[:i], other, *tree[i + 1 :]] for other in replacements(below, value))
 
 
 def test_every_tab_is_told(mistakes: Mistakes) -> None:

@@ -118,6 +118,10 @@ def step(when: str) -> str:
             "{probe: {name: training.throughput, between: [1, 2.5]}}",
             OnProbe(probe="training.throughput", condition=Condition(at_least=1.0, at_most=2.5)),
         ),
+        (
+            "{probe: {name: training.throughput, at-most: 3 samples/s}}",
+            OnProbe(probe="training.throughput", condition=Condition(at_most=3.0)),
+        ),
         ("{every: 30s, times: 4}", Every(period=30.0, times=4)),
         ("{poisson: 2/h}", Poisson(rate=2 / 3600)),
     ],

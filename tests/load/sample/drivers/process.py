@@ -14,7 +14,10 @@ class Process(Driver, frozen=True, kw_only=True):
     def slots(self, spec: JSON) -> tuple[Slot, ...]:
         if "members" not in spec:
             raise SpecError("`$.description` has no members")
-        places = [(f"n{i}", {"rack": f"r{i // 2}"}) for i in range(spec["settings"]["nodes"])]
+        nodes = spec["settings"].get("nodes")
+        if not isinstance(nodes, int):
+            raise SpecError(f"$.settings.nodes is no number: {nodes!r}")
+        places = [(f"n{i}", {"rack": f"r{i // 2}"}) for i in range(nodes)]
         agents = [Slot(name=f"agent-{n}", role="agent", node=n, domains=d) for n, d in places]
         workers = [
             Slot(name=f"worker-{n}", role="worker", node=n, rank=i, domains=d) for i, (n, d) in enumerate(places)
