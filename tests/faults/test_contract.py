@@ -1,0 +1,43 @@
+"""Every fault of the harness keeps the contract that `chaos.testing` states for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.api import Fault, Selector
+from chaos.faults.checkpoint.corrupt import Corrupt
+from chaos.faults.network.isolate import Isolate
+from chaos.faults.network.partition import Partition
+from chaos.faults.process.freeze import Freeze
+from chaos.faults.process.kill import Kill
+from chaos.faults.process.kill_agent import KillAgent
+from chaos.faults.process.preempt import Preempt
+from chaos.registry import Registry
+from chaos.testing import FakeTarget, check_fault
+
+NODE_1 = Selector(nodes=("n1",))
+FAULTS: dict[str, Fault[Any]] = {
+    "checkpoint.corrupt": Corrupt(path="*"),
+    "network.isolate": Isolate(members=NODE_1),
+    "network.partition": Partition(between=(NODE_1, Selector(rest=True))),
+    "process.freeze": Freeze(members=NODE_1),
+    "process.kill": Kill(members=NODE_1),
+    "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),
+    "process.preempt": Preempt(members=NODE_1, grace=1.0),
+}
+
+
+def test_every_fault_that_is_found_is_checked_here() -> None:
+    registry = Registry(entry_points=False)
+    assert set(registry.kinds("faults")) == FAULTS.keys()
+    assert {kind: registry.fault(kind) for kind in FAULTS} == {kind: type(fault) for kind, fault in FAULTS.items()}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_it_keeps_the_contract(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    await check_fault(FAULTS[kind], lambda: FakeTarget(folder=tmp_path))
