@@ -13,7 +13,8 @@ from msgspec import inspect as mi
 
 from chaos.api import Duration, Selector
 from chaos.experiment import Budget, Limits, Mode
-from chaos.load import hypotheses, triggers
+from chaos.load.hypotheses import BOUNDS
+from chaos.load.triggers import BESIDE
 from chaos.registry import Registry
 from chaos.units import DURATIONS, EXAMPLES, NUMBER, RATES, SIZES
 
@@ -48,7 +49,7 @@ def json_schema(registry: Registry | None = None) -> JSON:
             **{name: _quantity(name) for name in _UNITS},
             "selector": _selector(),
             "condition": _condition(),
-            "trigger": {"oneOf": [_trigger(word) for word in triggers.BESIDE]},
+            "trigger": {"oneOf": [_trigger(word) for word in BESIDE]},
         },
     }
 
@@ -162,7 +163,7 @@ def _trigger(word: str) -> JSON:
         "probe": _object({"name": text, **bounds}, ["name"]),
         "after": text,
     }
-    return _object({word: values[word], **{key: beside[key] for key in (*triggers.BESIDE[word], "delay")}}, [word])
+    return _object({word: values[word], **{key: beside[key] for key in (*BESIDE[word], "delay")}}, [word])
 
 
 def _step_keys() -> JSON:
@@ -186,10 +187,10 @@ def _plugin(registry: Registry, group: str, kind: str, word: str, own: JSON, req
 
 def _hypotheses(registry: Registry, with_mode: bool) -> list[JSON]:
     tolerance = {"type": ["string", "number"]}
-    bounds: JSON = dict.fromkeys(hypotheses.BOUNDS, tolerance)
+    bounds: JSON = dict.fromkeys(BOUNDS, tolerance)
     bounds["between"] = {"type": "array", "items": tolerance, "minItems": 2, "maxItems": 2}
     own = {"name": {"type": "string"}, **bounds, **({"mode": of_type(Mode)} if with_mode else {})}
-    one_bound = {"oneOf": [{"required": [key]} for key in hypotheses.BOUNDS]}
+    one_bound = {"oneOf": [{"required": [key]} for key in BOUNDS]}
     return [{**_plugin(registry, "probes", kind, "probe", own, []), **one_bound} for kind in registry.kinds("probes")]
 
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from chaos.api import Duration
 from chaos.experiment import TargetSpec
-from chaos.load import hypotheses
 from chaos.load.document import INVALID, Node, show
+from chaos.load.hypotheses import BOUNDS, read_bound
 from chaos.load.reader import Reader, is_number
 from chaos.registry import did_you_mean
 from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson
@@ -29,7 +29,7 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
 }
 MODIFIERS = ("where", "nth", "healed", "times", "delay")
 LATER = ("file", "phase")
-BOUNDS = ("equals", "at-least", "at-most", "one-of", "between")
+COMPARISONS = ("equals", "at-least", "at-most", "one-of", "between")
 
 # Events of the harness itself, which every target has; the table of docs/events.md.
 HARNESS: Mapping[str, tuple[str, ...]] = {
@@ -189,7 +189,7 @@ def read_condition(node: Node, reader: Reader) -> Any:
         return Condition(one_of=tuple(node.plain()))
     if not isinstance(node.value, dict):
         return Condition(equals=node.value)
-    return bounds(reader.mapping(node, "a condition", BOUNDS), node, reader)
+    return bounds(reader.mapping(node, "a condition", COMPARISONS), node, reader)
 
 
 def bounds(entries: Mapping[str, Node], node: Node, reader: Reader) -> Any:
@@ -206,7 +206,7 @@ def bounds(entries: Mapping[str, Node], node: Node, reader: Reader) -> Any:
         else:
             fields[key.replace("-", "_")] = reader.read(below, float)
     if not entries and isinstance(node.value, dict):
-        reader.problems.add(node.place, "a condition without a bound", f"one of {', '.join(BOUNDS)}")
+        reader.problems.add(node.place, "a condition without a bound", f"one of {', '.join(COMPARISONS)}")
     low, high = fields.get("at_least"), fields.get("at_most")
     if is_number(low) and is_number(high) and low > high:
         reader.problems.add(node.place, f"no number is at least {low:g} and at most {high:g}")
@@ -237,7 +237,7 @@ def _log(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -
 
 
 def _probe(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -> Any:
-    entries = reader.mapping(node, "`probe`", ("name", *hypotheses.BOUNDS), ("name",))
+    entries = reader.mapping(node, "`probe`", ("name", *BOUNDS), ("name",))
     if "name" not in entries:
         return INVALID
     name: Any = reader.read(entries["name"], str)
@@ -245,7 +245,7 @@ def _probe(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope)
         fix = did_you_mean(name, scope.probes) or "name it under `steady-state-hypothesis:`"
         reader.problems.add(entries["name"].place, f"no hypothesis samples a probe named `{name}`", fix)
         return INVALID
-    condition, of_baseline = hypotheses.read_bound(node, scope.probes.get(name, ""), reader)
+    condition, of_baseline = read_bound(node, scope.probes.get(name, ""), reader)
     if of_baseline:
         reader.problems.add(node.place, "a trigger does not know the baseline", "give an absolute bound")
     return {"probe": name, "condition": condition}
