@@ -28,8 +28,10 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         if not history.first("step.completed"):
             return unknown("no step was completed: nobody was healthy to begin with")
         faults, roster = strikes(history), Roster(history)
-        detections = history.of("failure.detected")
-        for event in detections:
+        damage = history.first("checkpoint.damaged") is not None
+        for event in history.of("failure.detected"):
+            if event.get("class") == "corruption" and damage:
+                continue  # the damage itself is on record: whoever caused it, this is no false alarm
             if not any(self._explains(history, roster, fault, event) for fault in faults):
                 return failed(
                     f"false alarm: {event.get('member')} was declared {event.get('class') or 'failed'} "

@@ -76,7 +76,7 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
             )
         if (spent := reached.t - fault.landed.t) > self.within:
             return failed(
-                f"{spent:.1f} s passed after {what} until the job went beyond it or ended; {self.within:g} s are allowed",
+                f"{spent:.1f} s passed after {what} until the job was beyond it or over; {self.within:g} s are allowed",
                 (fault.landed.seq, reached.seq),
             )
         return reached

@@ -48,7 +48,7 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
         restarts = len(line.groups) - 1
         reason = (
             f"{passes.total} samples of {len(lasting)} lasting steps, each exactly once in its pass "
-            f"({passes.ended} passes ended), across {restarts} re-formations"
+            f"({passes.complete} passes ended), across {restarts} re-formations"
         )
         if dataset is None or begun_at:
             reason += "; gaps were judged by counts only: the size or the start of the data is not on record"
@@ -100,6 +100,11 @@ class _Passes:
         self.seen: dict[Any, Execution] = {}
         self.label: Any = None
         self.total = self.ended = 0
+
+    @property
+    def complete(self) -> int:
+        """Passes that have ended."""
+        return self.ended + (len(self.seen) == self.dataset)
 
     def take(self, execution: Execution, following: Execution | None) -> Verdict | None:
         """Count the samples of the next lasting step."""
@@ -161,7 +166,7 @@ class _Passes:
                 self._next({})  # the rest was dropped; otherwise this step lies across the border
             return None
         return failed(
-            f"data epoch {self.label} began at step {execution.step} though {left} of {self.dataset} samples of the one "
-            f"before had not been consumed",
+            f"data epoch {self.label} began at step {execution.step} though {left} of {self.dataset} samples of the "
+            f"one before had not been consumed",
             few([e.seq for e in execution.ranks.values()]),
         )

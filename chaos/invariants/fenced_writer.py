@@ -17,13 +17,14 @@ _RACE = 0.05
 class FencedWriter(Invariant, frozen=True, kw_only=True):
     """No write with a token below the highest epoch is accepted, and every re-formation raises the epoch.
 
-    Two halves: the stale attempt was made, and it was refused. Without an attempt nothing was proved, and the verdict
-    is unknown, unless `attempt` is `optional`. Steps that a fenced-off rank still completes are lost work, no write.
+    Two halves: the stale attempt was made, and it was refused. Without a stale write nothing was proved, and the
+    verdict is unknown; with `attempt: any` a stale join or heartbeat that was refused is enough, with `optional`
+    nothing is asked. Steps that a fenced-off rank still completes are lost work, no write.
     """
 
     id: ClassVar[str] = "T9"
     needs: ClassVar[tuple[str, ...]] = ("write.accepted", "write.rejected")
-    attempt: Literal["required", "optional"] = "required"
+    attempt: Literal["required", "any", "optional"] = "required"
 
     def check(self, history: History) -> Verdict:
         issued: Event | None = None
@@ -43,14 +44,19 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
             accepted.append(event.seq)
         if broken := self._reused(history):
             return broken
-        stale = [*history.of("write.rejected", reason="stale-epoch"), *history.of("epoch.rejected")]
-        seqs = few([e.seq for e in stale])
-        if not stale and self.attempt == "required":
-            return unknown("nobody with an old epoch tried to write: the fence was not put to the test", few(accepted))
-        reason = f"{len(stale)} stale attempts, all refused; {len(accepted)} writes under the current epoch"
+        writes = history.of("write.rejected", reason="stale-epoch")
+        others = history.of("epoch.rejected")
+        missing = {"required": not writes, "any": not writes and not others, "optional": False}[self.attempt]
+        if missing:
+            said = f" ({len(others)} stale joins or heartbeats were refused)" if others else ""
+            return unknown(f"nobody with an old epoch tried to write, so the fence was not tested{said}", few(accepted))
+        reason = (
+            f"{len(writes)} stale writes and {len(others)} stale joins or heartbeats, all refused; "
+            f"{len(accepted)} writes accepted, each under the highest epoch"
+        )
         if late := _lost_work(history):
             reason += f"; {late} steps of superseded epochs were lost work"
-        return passed(reason, seqs or few(accepted))
+        return passed(reason, few([e.seq for e in (*writes, *others)]) or few(accepted))
 
     def _raced(self, write: Event, issued: Event | None) -> bool:
         claimed = write.get("highest")

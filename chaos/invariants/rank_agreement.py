@@ -14,7 +14,7 @@ _COMMON = ("model", "optimizer", "schedule", "data")  # parts that all ranks hol
 
 
 class RankAgreement(Invariant, frozen=True, kw_only=True):
-    """All ranks of a group see the same loss at every step and hold the same state at every cut and after every load."""
+    """All ranks of a group see one loss at every step, and hold one state at every cut and after every load."""
 
     id: ClassVar[str] = "T13"
     needs: ClassVar[tuple[str, ...]] = ("step.completed",)

@@ -26,10 +26,10 @@ Origin = tuple[int, Any, int]  # from that step on, of that world size, since th
 class StateComplete(Invariant, frozen=True, kw_only=True):
     """Model, optimizer, RNG, schedule and data position all come back, and steps done again give the same result.
 
-    Two checks. The state that each rank holds after a load equals the state at the saved cut, part by part. A step that
-    is executed again equals its first execution: bit for bit, loss and samples, where the whole way to it was gone at the
-    same world sizes; otherwise the loss within `tolerance` (relative), since a different world size sums in another order
-    and draws other random numbers. The reason says which of the two was checked.
+    Two checks. The state that each rank holds after a load equals the state at the saved cut, part by part. A step
+    that is executed again equals its first execution: bit for bit, loss and samples, where the whole way to it was gone
+    at the same world sizes; otherwise the loss within `tolerance` (relative), since another world size sums in another
+    order and draws other random numbers. The reason says which of the two was checked.
     """
 
     id: ClassVar[str] = "T7"
@@ -156,8 +156,8 @@ class _Again:
         off = abs(one - two) / max(abs(one), 1e-12)
         if not off <= self.tolerance:  # NaN is never near
             return failed(
-                f"world size: step {again.step} done again at world {again.group.world} (epoch {again.group.epoch}) has "
-                f"loss {two:g}, at world {first.group.world} (epoch {first.group.epoch}) it had {one:g}: "
+                f"world size: step {again.step} done again at world {again.group.world} (epoch {again.group.epoch}) "
+                f"has loss {two:g}, at world {first.group.world} (epoch {first.group.epoch}) it had {one:g}: "
                 f"{off:.1%} apart, {self.tolerance:.0%} allowed",
                 (first.first.seq, again.first.seq),
             )

@@ -256,13 +256,15 @@ def _loss(history: History, line: Lineage, episode: _Episode, start: Event) -> _
                 note = f"the target went on from step {frontier} to {late} before the fault stopped it"
             frontier, found = late, last
     steps = frontier - group.step
-    lost = [e for e in _path(line, first, frontier) if e.step > group.step]
-    samples = _samples(history, lost, steps)
+    path = _path(line, first, frontier)
+    if found is None and path and path[-1].step == frontier:
+        found = path[-1]
+    samples = _samples(history, [e for e in path if e.step > group.step], steps)
     return _Loss(
         frontier=frontier,
         steps=steps,
         samples=samples,
-        seconds=_seconds(line, first, group, found),
+        seconds=_seconds(line, path, group, frontier, found),
         seq=found.first.seq if found else None,
         note=note,
     )
@@ -284,14 +286,16 @@ def _samples(history: History, lost: list[Execution], steps: int) -> int | None:
     return counted if counted or not steps else None
 
 
-def _seconds(line: Lineage, first: Group, group: Group, found: Execution | None) -> float | None:
-    """From the restored cut to the frontier: what its group had worked for since."""
-    if found is None or found.step <= group.step:
-        return 0.0 if found is not None or line.groups[first.index - 1].step == group.step else None
-    path = _path(line, first, found.step)
-    cut = next((e for e in path if e.step == group.step), None)
-    began = cut.last.t if cut else line.groups[0].t if group.step == line.groups[0].step else None
-    return None if began is None else max(found.first.t - began, 0.0)
+def _seconds(
+    line: Lineage, path: list[Execution], group: Group, frontier: int, found: Execution | None
+) -> float | None:
+    """From the restored cut to the frontier."""
+    if frontier <= group.step:
+        return 0.0
+    cut = next((e.last.t for e in path if e.step == group.step), None)
+    if cut is None and group.step == line.groups[0].step:
+        cut = line.groups[0].t
+    return None if found is None or cut is None else max(found.first.t - cut, 0.0)
 
 
 def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:

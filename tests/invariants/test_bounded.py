@@ -1,0 +1,204 @@
+"""T10 and T11: noticed in time, recovered in time."""
+
+from __future__ import annotations
+
+from judge.histories import Tape, killed_and_restarted
+
+from chaos.invariants.bounded_detection import BoundedDetection
+from chaos.invariants.bounded_recovery import BoundedRecovery
+from chaos.verdict import Outcome
+
+DETECT, RECOVER = BoundedDetection(), BoundedRecovery()
+
+
+def running(last: int = 30) -> Tape:
+    tape = Tape().start().train(1, 20)
+    tape.save(1, 20)
+    return tape.train(21, last)
+
+
+class TestBoundedDetection:
+    def test_a_kill_that_is_noticed_passes_with_the_time_it_took(self) -> None:
+        verdict = DETECT.check(killed_and_restarted().history)
+        assert verdict.outcome is Outcome.PASS
+        assert "process.kill noticed after 0.30 s" in verdict.reason
+
+    def test_a_kill_that_is_noticed_too_late_fails(self) -> None:
+        verdict = BoundedDetection(within=0.2).check(killed_and_restarted().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "process.kill of worker-n1 was noticed only after 0.3 s; 0.2 s are allowed" in verdict.reason
+
+    def test_a_kill_that_nobody_notices_fails(self) -> None:
+        tape = running()
+        seq = tape.fault("process.kill", "worker-n1")
+        tape.wait(20).add("run.ended", reason="limit")
+        verdict = DETECT.check(tape.history)
+        assert "was noticed never" in verdict.reason
+        assert verdict.evidence == (seq,)
+
+    def test_a_record_that_ends_too_early_is_unknown(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        assert DETECT.check(tape.wait(1).done(30).history).outcome is Outcome.UNKNOWN
+
+    def test_a_failure_declared_without_any_fault_is_a_false_alarm(self) -> None:
+        tape = running()
+        seq = tape.detect("worker-n2", "hang")
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.reason.startswith("false alarm: worker-n2 was declared hang")
+        assert verdict.evidence == (seq,)
+
+    def test_a_failure_declared_before_the_fault_is_a_false_alarm(self) -> None:
+        tape = running()
+        tape.detect("worker-n1")
+        tape.fault("process.kill", "worker-n1")
+        assert DETECT.check(tape.history).reason.startswith("false alarm")
+
+    def test_a_healthy_member_declared_dead_after_the_recovery_is_a_false_alarm(self) -> None:
+        tape = killed_and_restarted()
+        tape.detect("worker-n3")
+        assert DETECT.check(tape.history).reason.startswith("false alarm: worker-n3")
+
+    def test_the_peers_of_the_one_that_was_hit_may_be_declared_during_the_recovery(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.detect("worker-n1")
+        tape.detect("worker-n3", "hang")
+        tape.reform(2, 4, 1, 20).train(21, 40, epoch=2)
+        assert DETECT.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_healthy_member_declared_dead_long_after_a_harmless_kill_is_a_false_alarm(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "coordinator-1")
+        tape.train(31, 40).detect("worker-n2", "hang")
+        tape.reform(2, 4, 1, 20).train(21, 50, epoch=2)
+        assert DETECT.check(tape.history).reason.startswith("false alarm: worker-n2")
+
+    def test_a_suspicion_is_no_alarm(self) -> None:
+        tape = running()
+        tape.add("failure.suspected", "coordinator-0", member="worker-n2", reason="silent", silent=1.0)
+        assert DETECT.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_short_freeze_that_nobody_notices_did_no_harm(self) -> None:
+        tape = running()
+        tape.fault("process.freeze", "worker-n1", instant=False)
+        tape.wait(0.5).heal("process.freeze")
+        tape.train(31, 60).done(60)
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "did no harm" in verdict.reason
+
+    def test_a_long_freeze_that_nobody_notices_fails(self) -> None:
+        tape = running()
+        tape.fault("process.freeze", "worker-n1", instant=False)
+        tape.wait(15).heal("process.freeze")
+        tape.train(31, 60).done(60)
+        assert DETECT.check(tape.history).outcome is Outcome.FAIL
+
+    def test_a_notice_of_preemption_counts_although_it_comes_before_the_kill(self) -> None:
+        tape = running()
+        tape.add("fault.injecting", "fault:process.preempt", members=["agent-n2"], nodes=["n2"])
+        tape.detect("agent-n2", "preempted")
+        facts = {"members": ["agent-n2"], "nodes": ["n2"], "instant": True, "evidence": {"x": 1}}
+        tape.wait(1).add("fault.landed", "fault:process.preempt", **facts)
+        tape.reform(2, 3, 1, 20, was=4).train(21, 60, epoch=2, world=3).done(60)
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "after 0.00 s" in verdict.reason
+
+    def test_damage_on_record_explains_a_corruption(self) -> None:
+        tape = running()
+        tape.detect("worker-n0", "corruption")
+        assert DETECT.check(tape.history).outcome is Outcome.FAIL
+        tape.add("checkpoint.damaged", "store", generation=1, name="shard-0", reason="digest")
+        assert DETECT.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_control_run_passes_for_want_of_alarms(self) -> None:
+        verdict = DETECT.check(running().done(30).history)
+        assert verdict.outcome is Outcome.PASS
+        assert verdict.reason == "no false alarm up to step 30"
+
+    def test_a_fault_that_did_not_land_is_unknown(self) -> None:
+        tape = running()
+        tape.add("fault.armed", "fault:process.kill")
+        assert DETECT.check(tape.history).outcome is Outcome.UNKNOWN
+
+    def test_a_run_without_a_step_is_unknown(self) -> None:
+        assert DETECT.check(Tape().start().history).outcome is Outcome.UNKNOWN
+
+
+class TestBoundedRecovery:
+    def test_a_recovery_in_time_passes(self) -> None:
+        assert RECOVER.check(killed_and_restarted().history).outcome is Outcome.PASS
+
+    def test_a_recovery_that_takes_too_long_fails(self) -> None:
+        verdict = BoundedRecovery(within=1.5).check(killed_and_restarted().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "passed after process.kill at step 30" in verdict.reason
+
+    def test_to_work_again_is_not_enough_it_must_get_beyond_the_frontier(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.detect("worker-n1")
+        tape.reform(2, 4, 1, 20).train(21, 30, epoch=2).wait(90)
+        tape.add("run.ended", reason="limit")
+        verdict = RECOVER.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.reason.startswith("half-dead job")
+
+    def test_a_last_step_of_the_survivors_is_no_progress(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.step(31, ranks=[0, 2, 3])
+        tape.wait(90).add("run.ended", reason="limit")
+        assert RECOVER.check(tape.history).reason.startswith("half-dead job")
+
+    def test_a_hang_is_a_verdict_of_its_own(self) -> None:
+        tape = running()
+        fault = tape.fault("process.freeze", "worker-n1", instant=False)
+        hung = tape.wait(30).add("target.hung", seconds=30.0, alive=["worker-n0", "worker-n2"])
+        verdict = RECOVER.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.reason.startswith("hang of survivors: no progress for 30.0 s while worker-n0, worker-n2")
+        assert verdict.evidence == (fault, hung)
+
+    def test_a_job_that_ends_with_an_error_in_time_passes(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(5).add("job.failed", "coordinator-0", reason="too few nodes")
+        tape.add("target.finished", code=1, member="coordinator-0")
+        assert RECOVER.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_job_that_ends_with_exit_code_0_without_being_done_fails(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(5).add("target.finished", code=0, member="coordinator-0")
+        assert "exit code 0 without being done" in RECOVER.check(tape.history).reason
+
+    def test_re_formations_without_progress_are_a_restart_loop(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        for epoch in range(2, 7):
+            tape.detect("worker-n1")
+            tape.reform(epoch, 4, 1, 20)
+        verdict = RECOVER.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.reason.startswith("restart loop: the group was formed 5 times in a row (epochs 2, 3, 4, 5, 6)")
+
+    def test_re_formations_that_new_faults_explain_are_no_loop(self) -> None:
+        tape = running()
+        for epoch in range(2, 8):
+            tape.fault(f"kill-{epoch}", "worker-n1")
+            tape.detect("worker-n1")
+            tape.reform(epoch, 4, 1, 20)
+        tape.train(21, 60, epoch=7).done(60)
+        assert RECOVER.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_record_that_ends_early_is_unknown(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        assert RECOVER.check(tape.wait(1).train(0, -1).history).outcome is Outcome.UNKNOWN
+
+    def test_a_run_without_a_fault_has_nothing_to_recover_from(self) -> None:
+        assert RECOVER.check(running().done(30).history).outcome is Outcome.UNKNOWN

@@ -1,0 +1,153 @@
+"""T9 and T12: who may write, and who may live on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from judge.histories import Tape, killed_and_restarted
+
+from chaos.invariants.fenced_writer import FencedWriter
+from chaos.invariants.no_orphan import NoOrphan
+from chaos.verdict import Outcome
+
+FENCE, ORPHAN = FencedWriter(), NoOrphan()
+
+
+class TestFencedWriter:
+    def write(self, tape: Tape, kind: str, token: int, highest: int | None = 2, **more: Any) -> int:
+        facts = {
+            "resource": "generation/3/commit",
+            "op": "generation.commit",
+            "token": token,
+            "member": "coordinator-0",
+        }
+        return tape.add(kind, "store", **facts | ({"highest": highest} if highest else {}) | more)
+
+    def test_a_stale_write_that_is_refused_passes(self) -> None:
+        tape = killed_and_restarted()
+        seq = self.write(tape, "write.rejected", 1, reason="stale-epoch")
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "1 stale writes" in verdict.reason
+        assert seq in verdict.evidence
+
+    def test_a_stale_write_that_is_accepted_fails(self) -> None:
+        tape = killed_and_restarted()
+        seq = self.write(tape, "write.accepted", 1)
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "coordinator-0 wrote generation/3/commit with the token of epoch 1 though epoch 2" in verdict.reason
+        assert seq in verdict.evidence
+
+    def test_a_store_that_forgot_its_highest_epoch_is_found_by_what_was_issued(self) -> None:
+        for highest in (1, None):
+            tape = killed_and_restarted().wait(1.0)
+            self.write(tape, "write.accepted", 1, highest=highest)
+            assert FENCE.check(tape.history).outcome is Outcome.FAIL
+
+    def test_a_write_checked_just_before_the_epoch_was_issued_is_no_stale_write(self) -> None:
+        tape = killed_and_restarted()
+        tape.add("epoch.issued", "store", epoch=3, holder="x", reason="")
+        self.write(tape, "write.accepted", 2, highest=2)
+        self.write(tape, "write.rejected", 2, highest=3, reason="stale-epoch")
+        assert FENCE.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_write_without_a_token_fails(self) -> None:
+        tape = killed_and_restarted()
+        tape.add("write.accepted", "store", resource="x", op="put", member="m")
+        assert "without any token" in FENCE.check(tape.history).reason
+
+    def test_without_a_stale_write_the_fence_was_not_tested(self) -> None:
+        tape = killed_and_restarted()
+        assert FENCE.check(tape.history).outcome is Outcome.UNKNOWN
+        assert FencedWriter(attempt="optional").check(tape.history).outcome is Outcome.PASS
+
+    def test_a_refused_heartbeat_is_enough_only_where_any_attempt_is(self) -> None:
+        tape = killed_and_restarted()
+        tape.add("epoch.rejected", "store", member="worker-n1", token=1, highest=2, what="heartbeat")
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "1 stale joins or heartbeats were refused" in verdict.reason
+        assert FencedWriter(attempt="any").check(tape.history).outcome is Outcome.PASS
+
+    def test_a_write_refused_for_its_digest_is_no_stale_write(self) -> None:
+        tape = killed_and_restarted()
+        self.write(tape, "write.rejected", 2, reason="digest")
+        assert FENCE.check(tape.history).outcome is Outcome.UNKNOWN
+
+    def test_an_epoch_that_is_not_raised_fails(self) -> None:
+        tape = Tape().start().train(1, 5)
+        formed = tape.form(1, 4)
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "the epoch was not raised: the group was formed again under epoch 1" in verdict.reason
+        assert formed in verdict.evidence
+
+    def test_steps_of_a_superseded_epoch_are_lost_work_and_no_write(self) -> None:
+        tape = killed_and_restarted()
+        tape.step(31, epoch=1, ranks=[1])
+        self.write(tape, "write.rejected", 1, reason="stale-epoch")
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "1 steps of superseded epochs were lost work" in verdict.reason
+
+
+class TestNoOrphan:
+    def agent_dies(self) -> Tape:
+        tape = Tape().start().train(1, 3)
+        tape.add("member.exited", "agent-n1", member="agent-n1", role="agent", node="n1", rank=None, pid=101, code=-9)
+        return tape
+
+    def worker_exits(self, tape: Tape, after: float, pid: int = 201) -> int:
+        facts = {"member": "worker-n1", "role": "worker", "node": "n1", "rank": 1, "code": 3}
+        return tape.wait(after).add("member.exited", "worker-n1", **facts, pid=pid)
+
+    def test_a_worker_that_ends_within_the_lease_passes(self) -> None:
+        tape = self.agent_dies()
+        seq = self.worker_exits(tape, 1.0)
+        verdict = ORPHAN.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "1 workers were gone at most 1.00 s" in verdict.reason
+        assert seq in verdict.evidence
+
+    def test_a_worker_that_ends_later_fails(self) -> None:
+        tape = self.agent_dies()
+        self.worker_exits(tape, 4.0)
+        verdict = ORPHAN.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "worker-n1 (rank 1) outlived its agent agent-n1 by 4.0 s; the lease is 3 s" in verdict.reason
+        assert NoOrphan(lease=5.0).check(tape.history).outcome is Outcome.PASS
+
+    def test_a_worker_that_never_ends_fails(self) -> None:
+        tape = self.agent_dies().wait(10).train(4, 5)
+        assert "was never seen to exit" in ORPHAN.check(tape.history).reason
+
+    def test_a_record_that_ends_within_the_lease_is_unknown(self) -> None:
+        assert ORPHAN.check(self.agent_dies().wait(1).train(4, 5).history).outcome is Outcome.UNKNOWN
+
+    def test_the_exit_of_another_process_of_that_name_does_not_count(self) -> None:
+        tape = self.agent_dies()
+        tape.add("member.started", "worker-n1", member="worker-n1", role="worker", node="n1", rank=1, pid=999)
+        self.worker_exits(tape, 1.0, pid=999)
+        tape.wait(5.0).train(4, 5)
+        assert ORPHAN.check(tape.history).outcome is Outcome.FAIL
+
+    def test_agents_that_end_with_the_job_are_not_judged(self) -> None:
+        tape = Tape().start().train(1, 3).done(3)
+        tape.add("member.exited", "agent-n1", member="agent-n1", role="agent", node="n1", pid=101, code=0)
+        verdict = ORPHAN.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert verdict.reason == "no agent died"
+
+    def test_an_agent_that_was_stopped_on_purpose_is_not_judged(self) -> None:
+        tape = Tape().start().train(1, 3)
+        tape.add(
+            "member.exited", "agent-n1", member="agent-n1", role="agent", node="n1", pid=101, code=0, expected=True
+        )
+        assert ORPHAN.check(tape.history).reason == "no agent died"
+
+    def test_a_worker_that_died_before_its_agent_is_no_orphan(self) -> None:
+        tape = Tape().start().train(1, 3)
+        self.worker_exits(tape, 0)
+        tape.add("member.exited", "agent-n1", member="agent-n1", role="agent", node="n1", rank=None, pid=101, code=-9)
+        assert ORPHAN.check(tape.history).reason == "no worker was alive when an agent died"
