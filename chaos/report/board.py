@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chaos.history import Event
-from chaos.report.lines import how_ended
+from chaos.report.lines import how_ended, struck
 
 _WINDOW = 2.0  # seconds
 
@@ -101,7 +101,7 @@ class Board:
 
     def landed(self, event: Event) -> None:
         if not event.get("instant"):
-            members = frozenset(map(str, event.get("members") or ()))
+            members = frozenset(struck(event.data))
             self.faults[event.source.removeprefix("fault:")] = Standing(str(event.get("kind")), event.t, members)
 
     def healed(self, event: Event) -> None:

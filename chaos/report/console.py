@@ -213,5 +213,5 @@ def _row_style(board: Board, row: Row | None) -> str:
     if row is None:
         return "dim"
     if row.ended:
-        return "dim" if row.ended == "stopped" else "red"
+        return "dim" if row.ended in ("stopped", "gone", "exit 0") else "red"
     return "yellow" if board.faults_on(row) else ""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from chaos.history import Event, History
 from chaos.report.board import is_freeze
-from chaos.report.lines import KEY_KINDS, describe, how_ended
+from chaos.report.lines import KEY_KINDS, describe, how_ended, struck
 
 _MARKED = KEY_KINDS - {"member.started"} | {"write.rejected", "epoch.rejected", "failure.suspected"}
 _MOST_LANES = 60
@@ -16,7 +16,7 @@ _MOST_SHAPES = 2000  # spans, and marks
 
 
 class Span(NamedTuple):
-    """A stretch of a member's life. `state`: alive, frozen, dead or stopped."""
+    """A stretch of a member's life. `state`: alive, frozen, dead, stopped (by the harness) or gone (how is not known)."""
 
     begin: float
     end: float
@@ -161,7 +161,8 @@ def _follow(tracks: dict[str, _Track], event: Event) -> None:
         track.turn(event.t, "alive")
     elif event.kind == "member.exited":
         if name in tracks and tracks[name].pid in (None, d.get("pid")):
-            tracks[name].turn(event.t, "stopped" if d.get("expected") else "dead", how_ended(d))
+            how = how_ended(d)
+            tracks[name].turn(event.t, how if how in ("stopped", "gone") else "dead", how)
     elif event.kind.startswith("fault."):
         _freeze(tracks, event)
     else:
@@ -175,7 +176,7 @@ def _freeze(tracks: dict[str, _Track], event: Event) -> None:
     if not is_freeze(str(event.get("kind"))):
         return
     if event.kind == "fault.landed":
-        for name in map(str, event.get("members") or ()):
+        for name in struck(event.data):
             if name in tracks and tracks[name].state == "alive":
                 tracks[name].turn(event.t, "frozen", event.source)
     else:
@@ -185,9 +186,8 @@ def _freeze(tracks: dict[str, _Track], event: Event) -> None:
 
 
 def _band(landed: Event, end: float, *, healed: bool) -> Band:
-    whom = tuple(map(str, landed.get("members") or ()))
     step = landed.source.removeprefix("fault:")
-    return Band(landed.t, max(end, landed.t), step, str(landed.get("kind")), whom, healed, landed.seq)
+    return Band(landed.t, max(end, landed.t), step, str(landed.get("kind")), struck(landed.data), healed, landed.seq)
 
 
 def _marks(tracks: dict[str, _Track], marked: Iterable[Event], width: float) -> list[tuple[str, Mark]]:

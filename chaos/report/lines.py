@@ -56,11 +56,15 @@ def number(value: object) -> str:
 
 
 def names(value: object) -> str:
-    """A list of names, the first eight of them."""
+    """A few names, or how many there are."""
     if not isinstance(value, list | tuple):
         return clean(value if value not in (None, "") else "–")
-    shown = ", ".join(clean(v) for v in value[:8])
-    return shown + (f" and {len(value) - 8} more" if len(value) > 8 else "") or "–"
+    return ", ".join(map(clean, value)) if len(value) <= 4 else f"{len(value)} members"
+
+
+def struck(data: Data) -> tuple[str, ...]:
+    """The members that a fault harms: of one between two sides the smaller side, where the record tells (`hurt`)."""
+    return tuple(map(str, data.get("hurt") or data.get("members") or ()))
 
 
 def details(data: Data) -> str:
@@ -71,13 +75,13 @@ def details(data: Data) -> str:
 def _value(value: object) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list | tuple) and len(value) > 8:
+    if isinstance(value, list | tuple) and (len(value) > 8 or any(isinstance(v, Mapping) for v in value)):
         return f"[{len(value)} items]"
     return msgspec.json.encode(value).decode()
 
 
 def how_ended(data: Data) -> str:
-    """`stopped`, `exit 1` or the signal's name, from the data of a `member.exited`."""
+    """`stopped`, `exit 1`, the signal's name or (its code is not known) `gone`, from the data of a `member.exited`."""
     code = data.get("code")
     if data.get("expected"):
         return "stopped"
@@ -86,11 +90,11 @@ def how_ended(data: Data) -> str:
             return signal.Signals(-code).name
         except ValueError:
             return f"signal {-code}"
-    return f"exit {code}"
+    return "gone" if code is None else f"exit {code}"
 
 
 def _landed(d: Data) -> str:
-    whom = names(d.get("members") or d.get("nodes"))
+    whom = names(struck(d) or d.get("nodes"))
     return f"{d.get('kind', 'fault')} landed on {whom}: {details(d.get('evidence') or {})}"
 
 
@@ -125,7 +129,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "abort.triggered": lambda d: f"abort: {d.get('name')} is {number(d.get('value'))}",
     "limit.reached": lambda d: f"limit reached: {d.get('name')} ({number(d.get('value'))})",
     "member.started": lambda d: f"{d.get('member', '?')} started on {d.get('node')}, pid {d.get('pid')}",
-    "member.exited": lambda d: f"{d.get('member', '?')} ended: {how_ended(d)}",
+    "member.exited": lambda d: f"{d.get('member', '?')}: {how_ended(d)}",
     "fault.landed": _landed,
     "fault.healed": lambda d: f"{d.get('kind', 'fault')} healed in {seconds(d.get('seconds'))}",
     "fault.failed": lambda d: f"{d.get('phase', 'fault')} failed: {d.get('error')}: {d.get('message')}",
@@ -144,7 +148,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
 _REST: dict[str, Callable[[Data], str]] = {
     "method.ended": lambda d: "method is over",
     "point.reached": lambda d: f"waits at {d.get('name')}",
-    "fault.injecting": lambda d: f"injecting into {names(d.get('members') or d.get('nodes'))}",
+    "fault.injecting": lambda d: f"injecting into {names(struck(d) or d.get('nodes'))}",
     "probe.sampled": _sampled,
     "lease.granted": lambda d: f"lease of {d.get('resource')} to {d.get('holder')}, epoch {d.get('epoch')}",
     "lease.expired": lambda d: f"lease of {d.get('resource')} expired, held by {d.get('holder')}",

@@ -34,6 +34,14 @@ def test_a_death_is_shown_until_the_successor_starts() -> None:
     assert lane(tell.events, "w").spans[1].why == "SIGKILL"
 
 
+def test_an_end_that_nobody_saw_is_no_death() -> None:
+    tell = Script()
+    tell(0.0, "w", "member.started", member="w", pid=1)
+    tell(1.0, "harness", "member.exited", member="w", pid=1, code=None)
+    tell(2.0, "harness", "run.ended")
+    assert [s.state for s in lane(tell.events, "w").spans] == ["alive", "gone"]
+
+
 def test_a_freeze_ends_with_its_own_heal() -> None:
     tell = Script()
     tell(0.0, "w", "member.started", member="w", pid=1)

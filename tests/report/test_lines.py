@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from chaos.history import Event
-from chaos.report.lines import KEY_KINDS, WIDEST, clean, describe, how_ended, number, seconds
+from chaos.report.lines import KEY_KINDS, WIDEST, clean, describe, how_ended, number, seconds, struck
 
 
 def event(kind: str, **data: Any) -> Event:
@@ -63,3 +63,15 @@ def test_an_end_is_told_by_its_signal() -> None:
     assert how_ended({"code": -9, "expected": True}) == "stopped"
     assert how_ended({"code": 3}) == "exit 3"
     assert how_ended({"code": -99}) == "signal 99"
+    assert how_ended({"code": None}) == "gone"
+
+
+def test_a_fault_between_two_sides_harms_the_smaller() -> None:
+    assert struck({"members": ["a", "b", "c"], "hurt": ["c"]}) == ("c",)
+    assert struck({"members": ["a", "b"]}) == ("a", "b")
+    assert struck({}) == ()
+
+
+def test_many_names_are_counted() -> None:
+    line = describe(event("fault.landed", kind="x", members=list("abcdef"), evidence={"pairs": [{"from": "a"}] * 5}))
+    assert line == "x landed on 6 members: pairs=[5 items]"
