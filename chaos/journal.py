@@ -39,18 +39,17 @@ class Journal:
         self._needles = tuple(_encode(s)[1:-1] for s in self._secrets)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
-    def append(self, event: Event) -> None:
-        """Write one event."""
-        if self.broken is not None:
-            return
+    def append(self, event: Event) -> int:
+        """Write one event; its length as a line."""
         line = _line(event)
         if any(needle in line for needle in self._needles):
             line = _line(msgspec.structs.replace(event, data=mask(event.data, self._secrets)))
         try:
-            if os.write(self._file, line) < len(line):
+            if self.broken is None and os.write(self._file, line) < len(line):
                 self.broken = f"{self.path}: the file system took only part of a line"
         except OSError as error:
             self.broken = f"{self.path}: {error.strerror}"
+        return len(line)
 
     def close(self) -> None:
         """Bring everything to the disk."""
@@ -88,16 +87,27 @@ def read(path: Path) -> Iterator[Event]:
         raise JournalError(f"{path}: {error.strerror}") from error
 
 
-def find_secrets(*groups: Mapping[str, Any]) -> frozenset[str]:
-    """The values in settings and environments whose names say that they are secret."""
+def find_secrets(group: Mapping[str, Any], shortest: int = SHORTEST_SECRET) -> frozenset[str]:
+    """The values in settings or an environment whose names say that they are secret, of that length at least."""
     found: set[str] = set()
-    for group in groups:
-        for name, value in group.items():
-            if isinstance(value, Mapping):
-                found |= find_secrets(value)
-            elif isinstance(value, str) and len(value) >= SHORTEST_SECRET and SECRET_NAME.search(name):
-                found.add(value)
+    for name, value in group.items():
+        if isinstance(value, Mapping):
+            found |= find_secrets(value, shortest)
+        elif isinstance(value, str) and len(value) >= shortest and SECRET_NAME.search(name):
+            found.add(value)
     return frozenset(found)
+
+
+def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of settings in which every text whose name says that it is secret is masked, however short."""
+    return {
+        name: without_secrets(value)
+        if isinstance(value, Mapping)
+        else MASK
+        if isinstance(value, str) and SECRET_NAME.search(name)
+        else value
+        for name, value in settings.items()
+    }
 
 
 def mask(value: Any, secrets: Iterable[str]) -> Any:

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.errors import JournalError
 from chaos.history import Event
-from chaos.journal import Journal, find_secrets, read
+from chaos.journal import Journal, find_secrets, read, without_secrets
 
 
 def event(seq: int, kind: str = "step.completed", **data: Any) -> Event:
@@ -110,8 +110,12 @@ def test_a_line_written_in_part_is_the_last(tmp_path: Path, monkeypatch: pytest.
 
 def test_secrets_of_settings_and_environment_are_masked_wherever_they_stand(tmp_path: Path) -> None:
     secrets = find_secrets(
-        {"api_token": "hunter2-hunter2", "nodes": 4, "monkey": "ordinary"},
-        {"env": {"AWS_SECRET_ACCESS_KEY": 'with"quote', "PASSWORD": "abc", "TOKENIZERS_PARALLELISM": "false"}},
+        {
+            "api_token": "hunter2-hunter2",
+            "nodes": 4,
+            "monkey": "ordinary",
+            "env": {"AWS_SECRET_ACCESS_KEY": 'with"quote', "PASSWORD": "abc", "TOKENIZERS_PARALLELISM": "false"},
+        }
     )
     assert secrets == {"hunter2-hunter2", 'with"quote'}
     journal = Journal(tmp_path / "j", secrets)
@@ -121,6 +125,19 @@ def test_secrets_of_settings_and_environment_are_masked_wherever_they_stand(tmp_
     assert "hunter2" not in text
     assert "quote" not in text
     assert next(read(tmp_path / "j")).data == {"settings": {"api_token": "***"}, "lines": ["login ***", 3], "token": 3}
+
+
+def test_a_short_secret_is_masked_where_its_name_stands() -> None:
+    settings = {"password": "abc", "tokens": 4096, "hub": {"key": "k"}, "nodes": 4, "mode": "abc"}
+    assert without_secrets(settings) == {
+        "password": "***",
+        "tokens": 4096,
+        "hub": {"key": "***"},
+        "nodes": 4,
+        "mode": "abc",
+    }
+    assert find_secrets({"password": "abc"}) == frozenset()
+    assert find_secrets({"A_TOKEN": "short"}, shortest=8) == frozenset()
 
 
 def test_a_name_that_says_secret_is_one() -> None:

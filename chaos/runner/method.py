@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
@@ -12,7 +12,7 @@ import msgspec
 
 from chaos.api import JSON, Fault, Landing, Links, Selection, Target
 from chaos.errors import FaultError, HealFailed, NotLanded, Unsupported
-from chaos.experiment import Action, Experiment, Schedule, fault_of
+from chaos.experiment import Action, Experiment
 from chaos.runner.border import Border
 from chaos.runner.ending import Ending
 from chaos.runner.recorder import Recorder
@@ -46,9 +46,11 @@ class Injection:
         return f"fault:{self.action.step}"
 
     def whom(self) -> JSON:
+        """All that it hits; where it parts sides, also the nodes of each."""
         return {
             "members": list(dict.fromkeys(m.name for s in self.hit for m in s.members)),
             "nodes": list(dict.fromkeys(n for s in self.hit for n in s.nodes)),
+            **({"sides": [list(s.nodes) for s in self.hit]} if len(self.hit) > 1 else {}),
         }
 
     def undo(self) -> str:
@@ -62,15 +64,21 @@ class Method:
     """The actions of a schedule. Whatever ends the run, every fault that was injected is healed."""
 
     def __init__(
-        self, experiment: Experiment, schedule: Schedule, triggers: Triggers, recorder: Recorder, ending: Ending
+        self,
+        experiment: Experiment,
+        actions: Sequence[Action],
+        faults: Sequence[Fault[Any]],
+        triggers: Triggers,
+        recorder: Recorder,
+        ending: Ending,
     ) -> None:
         self._limits = experiment.limits
         self._slots = experiment.target.slots
         self._recorder = recorder
         self._ending = ending
         self._injections = [
-            Injection(action, fault_of(action, experiment), watch)
-            for action, watch in zip(schedule.actions, triggers.watches, strict=True)
+            Injection(action, fault, watch)
+            for action, fault, watch in zip(actions, faults, triggers.watches, strict=True)
         ]
         self.ended = anyio.Event()  # nothing more comes: every fault is healed, failed, or stays until the end
         self.standing: list[Injection] = []  # injected, not yet healed

@@ -15,7 +15,7 @@ from chaos.journal import Journal
 from chaos.runner.border import Border
 
 KINDS_KEPT = 256
-EVENTS_KEPT = 4096  # of each kind
+BYTES_KEPT = 1 << 20  # of each kind, as journal lines: some five thousand ordinary events
 
 
 class Observer(Protocol):
@@ -37,7 +37,7 @@ class Recorder:
         self._origin = anyio.current_time()
         self._seq = 0
         self._listeners: dict[str, list[Callable[[Event], None]]] = {}
-        self._recent: dict[str, deque[Event]] = {}
+        self._recent: dict[str, _Recent] = {}
         self.traces: list[str] = []  # of an observer that broke
         self.on_broken: Callable[[str], None] | None = None
 
@@ -56,8 +56,7 @@ class Recorder:
         wall = time.time()
         event = Event(seq=self._seq, t=round(moment, 6), wall=round(wall, 3), source=source, kind=kind, data=data)
         self._seq += 1
-        self._journal.append(event)
-        self._keep(event)
+        self._keep(event, self._journal.append(event))
         for listener in self._listeners.get(kind, ()):
             listener(event)
         self._show(event)
@@ -68,23 +67,16 @@ class Recorder:
 
     def recent(self, kind: str, seconds: float) -> Sequence[Event]:
         """Events of that kind with `t` in the last `seconds`, as far as they are kept."""
-        since = self.now() - seconds
-        found = []
-        for event in reversed(self._recent.get(kind, ())):
-            if event.t >= since:
-                found.append(event)
-            elif event.t < since - 1:  # sources differ by milliseconds, so look a little further
-                break
-        found.reverse()
-        return found
+        recent = self._recent.get(kind)
+        return recent.since(self.now() - seconds) if recent is not None else []
 
-    def _keep(self, event: Event) -> None:
-        kept = self._recent.get(event.kind)
-        if kept is None:
+    def _keep(self, event: Event, size: int) -> None:
+        recent = self._recent.get(event.kind)
+        if recent is None:
             if len(self._recent) >= KINDS_KEPT:
                 return
-            kept = self._recent[event.kind] = deque(maxlen=EVENTS_KEPT)
-        kept.append(event)
+            recent = self._recent[event.kind] = _Recent()
+        recent.append(event, size)
 
     def _show(self, event: Event) -> None:
         if self._observer is None:
@@ -94,3 +86,27 @@ class Recorder:
         if border.error is not None:
             self._observer = None  # a broken screen must not break a run
             self.traces.append(border.trace())
+
+
+class _Recent:
+    """The newest events of one kind."""
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[Event, int]] = deque()
+        self._bytes = 0
+
+    def append(self, event: Event, size: int) -> None:
+        self._events.append((event, size))
+        self._bytes += size
+        while self._bytes > BYTES_KEPT:
+            self._bytes -= self._events.popleft()[1]
+
+    def since(self, t: float) -> list[Event]:
+        found = []
+        for event, _ in reversed(self._events):
+            if event.t >= t:
+                found.append(event)
+            elif event.t < t - 1:  # sources differ by milliseconds, so look a little further
+                break
+        found.reverse()
+        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import msgspec
 from anyio.abc import TaskStatus
 
 import chaos
-from chaos.api import Driver, Launch, Target
+from chaos.api import Driver, Fault, Launch, Target
 from chaos.errors import TargetError
-from chaos.experiment import Experiment, Schedule
+from chaos.experiment import Experiment, Schedule, fault_of
 from chaos.history import Event
-from chaos.journal import Journal, find_secrets, mask
+from chaos.journal import Journal, find_secrets, mask, without_secrets
 from chaos.runner.ending import Ending
 from chaos.runner.method import HealFailure, Method
 from chaos.runner.recorder import Observer, Recorder
@@ -58,19 +58,24 @@ async def run(
     second changes nothing; from the third on, `run.interrupted` tells in `left` what is not healed yet. Raises only
     what is a bug of the harness or of a driver, after healing.
     """
-    secrets = find_secrets(experiment.target.settings, experiment.target.raw, dict(os.environ))
-    scheduled = mask(msgspec.to_builtins(schedule), secrets)
-    (folder / "schedule.json").write_bytes(msgspec.json.format(msgspec.json.encode(scheduled)) + b"\n")
+    triggers = Triggers(schedule.actions)
+    faults = [fault_of(action, experiment) for action in schedule.actions]
+    secrets = (
+        find_secrets(experiment.target.settings)
+        | find_secrets(experiment.target.raw)
+        | find_secrets(os.environ, shortest=8)  # nobody meant these for the target, so take only what looks like one
+    )
+    _write_schedule(folder / "schedule.json", schedule, secrets)
     journal = Journal(folder / "journal.jsonl", secrets)
     recorder = Recorder(journal, observer)
-    conductor = _Conductor(experiment, schedule, recorder)
+    conductor = _Conductor(experiment, schedule, faults, triggers, recorder)
     recorder.on_broken = conductor.journal_broke
     launch = Launch(
         spec=experiment.target.raw,
         settings=experiment.target.settings,
         folder=folder,
         base=Path(experiment.target.path).parent,
-        points=conductor.triggers.points,
+        points=triggers.points,
         lab=lab,
     )
     try:
@@ -93,14 +98,21 @@ async def run(
 class _Conductor:
     """The course of one run."""
 
-    def __init__(self, experiment: Experiment, schedule: Schedule, recorder: Recorder) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        schedule: Schedule,
+        faults: Sequence[Fault[Any]],
+        triggers: Triggers,
+        recorder: Recorder,
+    ) -> None:
         self._experiment = experiment
         self._limits = experiment.limits
         self._schedule = schedule
         self._recorder = recorder
         self.ending = Ending()
-        self.triggers = Triggers(schedule.actions)
-        self.method = Method(experiment, schedule, self.triggers, recorder, self.ending)
+        self._triggers = triggers
+        self.method = Method(experiment, schedule.actions, faults, triggers, recorder, self.ending)
         self.signal: int | None = None
         self._ready = anyio.Event()
         self._finished = anyio.Event()
@@ -119,7 +131,7 @@ class _Conductor:
     async def run(self, driver: Driver, launch: Launch, signals: bool) -> None:
         """From `run.started` to the end of the target."""
         self._record("run.started", **_facts(self._experiment, self._schedule, launch))
-        self.triggers.listen(self._recorder)
+        self._triggers.listen(self._recorder)
         self._recorder.listen(PROGRESS, self._got_on)
         Guard(self._experiment.abort, self._recorder, self.ending)
         try:
@@ -136,12 +148,12 @@ class _Conductor:
 
     async def _open(self, driver: Driver, launch: Launch) -> None:
         self._record("target.starting")
-        async with driver.open(launch, RunStage(self._recorder, self.triggers)) as target:
+        async with driver.open(launch, RunStage(self._recorder, self._triggers)) as target:
             with self.ending.cuts():
                 try:
                     await self._conduct(target)
                 finally:
-                    self.triggers.release()
+                    self._triggers.release()
             self.ending.ask("finished")
             if self.ending.reason != "finished":
                 self._record("final.started", reason=self.ending.reason)
@@ -254,6 +266,12 @@ async def _first(*waits: Callable[[], Awaitable[Any]]) -> None:
             tasks.start_soon(one, wait)
 
 
+def _write_schedule(path: Path, schedule: Schedule, secrets: Iterable[str]) -> None:
+    hidden = msgspec.structs.replace(schedule, settings=without_secrets(schedule.settings))
+    masked = mask(msgspec.to_builtins(hidden), secrets)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(masked)) + b"\n")
+
+
 def _facts(experiment: Experiment, schedule: Schedule, launch: Launch) -> dict[str, Any]:
     return {
         "experiment": experiment.name,
@@ -261,7 +279,7 @@ def _facts(experiment: Experiment, schedule: Schedule, launch: Launch) -> dict[s
         "target": experiment.target.name,
         "seed": schedule.seed,
         "version": chaos.__version__,
-        "settings": experiment.target.settings,
+        "settings": without_secrets(experiment.target.settings),
         "slots": [msgspec.to_builtins(slot) for slot in experiment.target.slots],
         "limits": msgspec.to_builtins(experiment.limits),
         "lab": launch.lab,

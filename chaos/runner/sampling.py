@@ -15,6 +15,7 @@ from chaos.history import Event
 from chaos.runner.border import Border
 from chaos.runner.ending import Ending
 from chaos.runner.recorder import Recorder
+from chaos.trigger import Condition
 
 STREAK = 3  # samples in a row that meet a bound before a fault may be armed
 
@@ -120,24 +121,32 @@ class Guard:
     def __init__(self, hypotheses: Sequence[Hypothesis], recorder: Recorder, ending: Ending) -> None:
         self._guards = {f"probe:{h.name}": h for h in hypotheses}
         self._before: dict[str, list[float]] = {source: [] for source, h in self._guards.items() if h.of_baseline}
-        self._baseline: dict[str, float] = {}
+        self._bounds = {source: h.bound for source, h in self._guards.items() if not h.of_baseline}
         self._recorder = recorder
         self._ending = ending
         recorder.listen(["probe.sampled"], self._sampled)
         recorder.listen(["method.started"], self._method_started)
 
     def _method_started(self, _: Event) -> None:
-        self._baseline = {source: median(values) for source, values in self._before.items() if values}
+        for source, values in self._before.items():
+            if values:
+                self._bounds[source] = _times(self._guards[source].bound, median(values))
         self._before.clear()
 
     def _sampled(self, event: Event) -> None:
-        hypothesis, value = self._guards.get(event.source), event.get("value")
-        if hypothesis is None or value is None:
+        value, bound = event.get("value"), self._bounds.get(event.source)
+        if value is None:
             return
-        if hypothesis.of_baseline and event.source not in self._baseline:
-            if event.source in self._before:
-                self._before[event.source].append(value)
-            return
-        measure = value / self._baseline[event.source] if hypothesis.of_baseline else value
-        if not hypothesis.bound.holds(measure) and self._ending.ask("abort", f"{hypothesis.name} is {value}"):
-            self._recorder.record("harness", "abort.triggered", {"name": hypothesis.name, "value": value})
+        if event.source in self._before:
+            self._before[event.source].append(value)
+        elif bound is not None and not bound.holds(value):
+            name = self._guards[event.source].name
+            if self._ending.ask("abort", f"{name} is {value}"):
+                self._recorder.record("harness", "abort.triggered", {"name": name, "value": value})
+
+
+def _times(bound: Condition, factor: float) -> Condition:
+    return Condition(
+        at_least=None if bound.at_least is None else bound.at_least * factor,
+        at_most=None if bound.at_most is None else bound.at_most * factor,
+    )

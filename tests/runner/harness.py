@@ -1,4 +1,4 @@
-"""A harness process of its own, for tests that kill it: `python -m runner.harness FOLDER [BYTES]`, on asyncio and real time.
+"""A harness process of its own, for tests that kill it: `python -m runner.harness FOLDER [BYTES]`, on asyncio.
 
 Runs a fault that is held for long against a target that emits all the time, prints `inject` and `heal` with the
 monotonic clock, and at the end how the run ended. BYTES is how much may be written to one file.

@@ -173,7 +173,7 @@ async def test_a_guard_without_a_value_does_not_abort(play: Play) -> None:
 
 async def test_a_guard_relative_to_the_baseline_compares_with_it(play: Play) -> None:
     guard = steady("rate", read=lambda now: 100.0 if now < 6 else 20.0, at_least=0.5, of_baseline=True)
-    it = experiment(step(hold=50.0, when=At(seconds=3.0)), abort=(guard,))
+    it = experiment(step(hold=50.0, when=At(seconds=3.0)), steady=(steady(),), abort=(guard,))
     result, history = await play(it)
     assert result.reason == "abort"
     assert history.of("abort.triggered")[0].t == 6.0

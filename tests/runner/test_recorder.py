@@ -9,7 +9,7 @@ import pytest
 
 from chaos.history import Event
 from chaos.journal import Journal, read
-from chaos.runner.recorder import EVENTS_KEPT, KINDS_KEPT, Recorder
+from chaos.runner.recorder import BYTES_KEPT, KINDS_KEPT, Recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -50,11 +50,20 @@ async def test_recent_events_are_those_of_the_last_seconds(tmp_path: Path) -> No
     assert recorder.recent("other", 99.0) == []
 
 
-async def test_a_long_run_or_a_flood_of_kinds_keeps_memory_flat(tmp_path: Path) -> None:
+async def test_a_long_run_keeps_memory_flat(tmp_path: Path) -> None:
     recorder = Recorder(Journal(tmp_path / "j"))
-    for number in range(EVENTS_KEPT + 100):
-        recorder.record("w", "k", {"n": number})
+    text = "x" * 1000
+    for number in range(3 * BYTES_KEPT // 1000):
+        recorder.record("w", "k", {"n": number, "text": text})
+    kept = recorder.recent("k", float("inf"))
+    assert 0.8 * BYTES_KEPT < sum(1000 for _ in kept) < BYTES_KEPT
+    assert kept[-1].get("n") == 3 * BYTES_KEPT // 1000 - 1
+    recorder.record("w", "huge", {"text": text * (BYTES_KEPT // 1000 + 1)})
+    assert recorder.recent("huge", float("inf")) == []
+
+
+async def test_a_flood_of_kinds_keeps_memory_flat(tmp_path: Path) -> None:
+    recorder = Recorder(Journal(tmp_path / "j"))
     for number in range(KINDS_KEPT + 100):
         recorder.record("w", f"kind-{number}", {})
-    assert len(recorder.recent("k", float("inf"))) == EVENTS_KEPT
-    assert sum(bool(recorder.recent(f"kind-{n}", float("inf"))) for n in range(KINDS_KEPT + 100)) == KINDS_KEPT - 1
+    assert sum(bool(recorder.recent(f"kind-{n}", float("inf"))) for n in range(KINDS_KEPT + 100)) == KINDS_KEPT
