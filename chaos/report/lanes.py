@@ -16,7 +16,7 @@ _MOST_SHAPES = 2000  # spans, and marks
 
 
 class Span(NamedTuple):
-    """A stretch of a member's life. `state`: alive, frozen, dead, stopped (by the harness) or gone (how is not known)."""
+    """A stretch of a member's life. `state`: alive, frozen, dead, stopped or gone (unknown how)."""
 
     begin: float
     end: float

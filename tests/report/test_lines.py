@@ -8,7 +8,7 @@ from chaos.history import Event
 from chaos.report.lines import KEY_KINDS, WIDEST, clean, describe, how_ended, number, seconds, struck
 
 
-def event(kind: str, **data: Any) -> Event:
+def event(kind: str, /, **data: Any) -> Event:
     return Event(seq=0, t=0.0, wall=0.0, source="x", kind=kind, data=data)
 
 
