@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import uuid
 from typing import Any
 
 import anyio
@@ -29,6 +30,7 @@ class Lease:
 
     def __init__(self, store: AsyncCaller, holder: str, settings: Settings) -> None:
         self._store, self._holder, self._settings = store, holder, settings
+        self._nonce = uuid.uuid4().hex  # a repeated request must not be granted twice
         self.epoch = 0
         self.previous: str | None = None  # who held it before
         self._expires, self._turn = -math.inf, anyio.Lock()
@@ -47,8 +49,9 @@ class Lease:
         sent = anyio.current_time()
         try:
             granted = await self._store.call(
-                "lease.acquire", holder=self._holder, ttl=self._settings.lease_ttl, deadline=self._settings.lease_ttl
-            )
+                "lease.acquire",
+                holder=self._holder, ttl=self._settings.lease_ttl, nonce=self._nonce, deadline=self._settings.lease_ttl,
+            )  # fmt: skip
         except Refused as refused:
             if refused.error == "finished":
                 raise Finished(refused.fields["outcome"]) from None

@@ -38,13 +38,16 @@ class Ledger:
         # A restarted store cannot know how much of the lease is left: it grants all of it.
         self._expires = clock() + self._record.ttl
         self._advanced_from: int | None = None
+        self._acquired: tuple[str, dict[str, Any]] = "", {}
 
     @property
     def highest(self) -> int:
         return self._record.highest
 
-    def acquire(self, holder: str, ttl: float) -> dict[str, Any]:
-        """A new epoch for `holder` where the lease is free, has run out or is its own."""
+    def acquire(self, holder: str, ttl: float, nonce: str) -> dict[str, Any]:
+        """A new epoch for `holder` where the lease is free, has run out or is its own. One `nonce` gets one epoch."""
+        if nonce == self._acquired[0]:
+            return self._acquired[1]
         before = self._record.holder
         if self._record.outcome is not None:
             raise Refused({"error": "finished", "outcome": self._record.outcome})
@@ -55,7 +58,8 @@ class Ledger:
             self._emit("lease.expired", resource="leader", holder=before, epoch=self.highest)
         epoch = self._issue(holder, ttl, "acquired")
         self._emit("lease.granted", resource="leader", holder=holder, epoch=epoch, ttl=ttl)
-        return {"epoch": epoch, "ttl": ttl, "previous": before}
+        self._acquired = nonce, {"epoch": epoch, "ttl": ttl, "previous": before}
+        return self._acquired[1]
 
     def renew(self, holder: str, token: int, ttl: float) -> dict[str, Any]:
         """Extend the holder's lease. One that ran out but that nobody else took is still the holder's."""

@@ -33,7 +33,7 @@ class Store:
         self._generations = Generations(folder, settings, emit)
         self._settings, self._emit, self._turn = settings, emit, threading.Lock()
         self._leases: dict[str, Callable[[Frame], Answer]] = {
-            "lease.acquire": lambda f: self._ledger.acquire(f["holder"], f["ttl"]),
+            "lease.acquire": lambda f: self._ledger.acquire(f["holder"], f["ttl"], f["nonce"]),
             "lease.renew": lambda f: self._ledger.renew(f["holder"], f["token"], f["ttl"]),
             "epoch.advance": lambda f: self._ledger.advance(f["holder"], f["token"], f["ttl"], f["reason"]),
         }

@@ -27,9 +27,9 @@ from .conftest import Events
 
 FAST = {
     "nodes": 3, "steps": 30, "checkpoint_every": 10, "min_world": 2,
-    "lease_ttl": 0.4, "lease_renew": 0.05, "heartbeat": 0.03, "member_ttl": 0.4, "suspect_floor": 0.15,
-    "suspect_ceiling": 0.3, "lost_wait": 0.15, "start_wait": 1.0, "give_up": 1.5, "stall": 1.0, "stall_start": 2.0,
-    "stall_checkpoint": 2.0, "commit_deadline": 8.0, "try_timeout": 0.2,
+    "lease_ttl": 0.8, "lease_renew": 0.05, "heartbeat": 0.05, "member_ttl": 0.8, "suspect_floor": 0.3,
+    "suspect_ceiling": 0.5, "lost_wait": 0.15, "start_wait": 1.0, "give_up": 1.5, "stall": 1.0, "stall_start": 2.0,
+    "stall_checkpoint": 2.0, "commit_deadline": 8.0, "try_timeout": 0.5,
 }  # fmt: skip
 
 
@@ -38,6 +38,7 @@ class Network:
 
     def __init__(self) -> None:
         self.cut: set[str] = set()
+        self.dead: set[str] = set()  # processes that are gone: nothing that they still try arrives
 
     async def pass_or_hang(self, *ends: str) -> None:
         """Return at once, or never where an end is cut off: packets are dropped, nothing is refused."""
@@ -53,6 +54,8 @@ class Cuttable(AsyncCaller):
         self._network, self._sender = network, member
 
     async def _try(self, header: dict[str, Any], body: bytes) -> Frame:
+        if self._sender in self._network.dead:
+            raise Refused({"error": "stale-epoch"})
         await self._network.pass_or_hang(self._sender)
         return await super()._try(header, body)
 
@@ -77,6 +80,7 @@ class Node:
             while not self.ended:
                 for member, address in self.cluster.coordinators.items():
                     if not self.ended and member not in self.cluster.network.cut:
+                        await poll(lambda: not self.frozen)
                         await self._attend(member, address)
                 await anyio.sleep(0.02)
 
@@ -253,8 +257,6 @@ class Cluster:
 
     def __init__(self, settings: Settings, folder: Path, events: Events) -> None:
         self.settings, self.events, self.network = settings, events, Network()
-        self._server = Server(Store(folder / "store", settings), Address("127.0.0.1", 0))
-        self.store = self._server.address
         self.coordinators: dict[str, Address] = {}
         self.nodes: dict[str, Node] = {}
         self.codes: dict[str, int] = {}
@@ -264,7 +266,9 @@ class Cluster:
     @asynccontextmanager
     async def running(self, *, coordinators: int = 2) -> AsyncIterator[None]:
         """Everything started; ends everything."""
-        thread = threading.Thread(target=self._server.serve)
+        server = Server(Store(self._folder / "store", self.settings), Address("127.0.0.1", 0))
+        self.store = server.address
+        thread = threading.Thread(target=server.serve)
         thread.start()
         try:
             async with anyio.create_task_group() as self.tasks:
@@ -275,7 +279,7 @@ class Cluster:
                 yield
                 self.tasks.cancel_scope.cancel()
         finally:
-            self._server.close()
+            server.close()
             await anyio.to_thread.run_sync(thread.join)
 
     def start_node(self, name: str) -> None:
@@ -299,6 +303,7 @@ class Cluster:
         self.coordinators[name] = door.address
 
     def kill_coordinator(self, index: int) -> None:
+        self.network.dead.add(f"coordinator-{index}")
         self._scopes[f"coordinator-{index}"].cancel()
 
     async def until(self, kind: str, *, count: int = 1, **where: Any) -> dict[str, Any]:
@@ -344,6 +349,8 @@ class Points:
         self._gate.set()
 
 
+import os
+DUMP=os.environ.get("DUMP")
 def record(monkeypatch: pytest.MonkeyPatch) -> Events:
     """Have `inside` hand every event of this process to a list."""
     events, lock = Events(), threading.Lock()
@@ -354,6 +361,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Events:
             return True
         with lock:
             events(message["k"], **message["d"])
+            if DUMP: print(f"{message['t']%1000:8.3f}", message["k"], message["d"])
         return True
 
     monkeypatch.setattr(inside, "_address", "recorded")

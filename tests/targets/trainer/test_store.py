@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from .conftest import Events, LiveStore, OpenStore
 
 
 def lead(store: LiveStore, holder: str = "coordinator-0", ttl: float = 10.0) -> int:
-    epoch: int = store.call("lease.acquire", holder=holder, ttl=ttl)["epoch"]
+    epoch: int = store.call("lease.acquire", holder=holder, ttl=ttl, nonce=uuid.uuid4().hex)["epoch"]
     return epoch
 
 
@@ -38,14 +39,15 @@ def test_epochs_grow_and_outlive_the_store(open_store: OpenStore) -> None:
 def test_a_lease_is_held_until_it_runs_out(tmp_path: Path) -> None:
     now, events = [0.0], Events()
     ledger = Ledger(tmp_path, events, clock=lambda: now[0])
-    assert ledger.acquire("a", 2.0)["epoch"] == 1
+    assert ledger.acquire("a", 2.0, "1")["epoch"] == 1
     now[0] = 1.5
     ledger.renew("a", 1, 2.0)
     now[0] = 3.4
     with pytest.raises(Refused, match="held"):
-        ledger.acquire("b", 2.0)
+        ledger.acquire("b", 2.0, "2")
     now[0] = 3.6
-    assert ledger.acquire("b", 2.0) == {"epoch": 2, "ttl": 2.0, "previous": "a"}
+    for _ in range(2):  # a repeated try gets the same answer
+        assert ledger.acquire("b", 2.0, "2") == {"epoch": 2, "ttl": 2.0, "previous": "a"}
     assert events.of("lease.expired", holder="a")
     with pytest.raises(Refused, match="stale-epoch"):
         ledger.renew("a", 1, 2.0)
@@ -223,7 +225,7 @@ def test_what_was_answered_is_there_after_a_restart(open_store: OpenStore) -> No
 
 def test_a_finished_job_needs_no_leader(store: LiveStore) -> None:
     store.call("job.finish", token=lead(store), outcome="completed")
-    assert refusal(store, "lease.acquire", holder="coordinator-1", ttl=1) == "finished"
+    assert refusal(store, "lease.acquire", holder="coordinator-1", ttl=1, nonce="x") == "finished"
 
 
 @pytest.mark.parametrize("call", [{"op": "no.such"}, {"op": "lease.renew"}, {"op": "shard.put", "token": 1}])
