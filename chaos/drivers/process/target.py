@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
 from chaos.api import JSON, Cut, Finished, Launch, Member, Slot, Stage
 from chaos.drivers.process.events import follow, serve_connection
@@ -276,20 +276,31 @@ async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator
         async with (
             await anyio.create_unix_listener(path) as listener,
             supervise(recipe.launch.lab, recipe.addresses, recipe.folder, recipe.alias) as supervisor,
-            anyio.create_task_group() as tasks,
+            anyio.create_task_group() as host,
         ):
-            tasks.start_soon(supervisor.serve)
-            await supervisor.wait_ready()
-            kind = LabTarget if "links" in supervisor.mechanisms else ProcessTarget
-            target = kind(recipe, stage, supervisor, tasks)
-            tasks.start_soon(listener.serve, lambda stream: serve_connection(stream, target))
-            tasks.start_soon(target.start_members)
+            tasks = await host.start(_serve)
             try:
-                yield target
+                tasks.start_soon(supervisor.serve)
+                await supervisor.wait_ready()
+                kind = LabTarget if "links" in supervisor.mechanisms else ProcessTarget
+                target = kind(recipe, stage, supervisor, tasks)
+                tasks.start_soon(listener.serve, lambda stream: serve_connection(stream, target))
+                tasks.start_soon(target.start_members)
+                try:
+                    yield target
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await target.stop()
             finally:
-                with anyio.CancelScope(shield=True):
-                    await target.stop()
                 tasks.cancel_scope.cancel()
+
+
+async def _serve(*, task_status: TaskStatus[TaskGroup]) -> None:
+    """Tasks that outlive a cancelled run: what members say and how they end must be told to the last."""
+    with anyio.CancelScope(shield=True):
+        async with anyio.create_task_group() as tasks:
+            task_status.started(tasks)
+            await anyio.sleep_forever()
 
 
 @contextmanager
@@ -298,9 +309,12 @@ def _ungrouped() -> Iterator[None]:
     try:
         yield
     except BaseExceptionGroup as group:
-        if len(group.exceptions) > 1:
-            raise
-        raise group.exceptions[0] from group.exceptions[0].__cause__
+        alone: BaseException = group
+        while isinstance(alone, BaseExceptionGroup):
+            if len(alone.exceptions) > 1:
+                raise
+            alone = alone.exceptions[0]
+        raise alone from alone.__cause__
 
 
 @contextmanager
