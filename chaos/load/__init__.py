@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from chaos.api import Invariant
 from chaos.errors import SpecError
 from chaos.experiment import Budget, Experiment, Limits, TargetSpec
-from chaos.load.document import INVALID, Node, Problems, compose, read, show
+from chaos.load.document import INVALID, EnoughProblems, Node, Problems, compose, read, show
 from chaos.load.hypotheses import read_hypotheses
 from chaos.load.method import read_method
 from chaos.load.plugins import find_kind
@@ -30,13 +31,15 @@ def load_experiment(
 ) -> Experiment:  # fmt: skip
     """Read and check an experiment with its target. `overrides` are `--set` settings, `seed` takes precedence.
 
-    Raises SpecError with all mistakes, in file order, and nothing else.
+    Raises SpecError with all mistakes, in file order; PluginError only where two installed plugins claim one kind.
     """
     file, problems = Path(path), Problems()
     problems.visit(str(file))
-    text = read(file, problems)
-    root = compose(str(file), text, problems) if text is not None else None
-    found = _experiment(file, root, overrides or {}, seed, registry or Registry(), problems) if root else None
+    found = None
+    with suppress(EnoughProblems):
+        text = read(file, problems)
+        root = compose(str(file), text, problems) if text is not None else None
+        found = _experiment(file, root, overrides or {}, seed, registry or Registry(), problems) if root else None
     if len(problems) or found is None:
         raise SpecError(tuple(problems))
     return found

@@ -7,6 +7,7 @@ indentation, files, nesting and aliases beyond any honest experiment.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,7 @@ from chaos.errors import Problem
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
 MAX_NODES = 100_000  # aliases counted as often as they are used
+MAX_PROBLEMS = 200
 
 Scalar = str | int | float | bool | None
 
@@ -32,8 +34,12 @@ class Place(NamedTuple):
     column: int = 0
 
 
+class EnoughProblems(Exception):
+    """More mistakes than anybody reads: the file is something else than it claims to be."""
+
+
 class Problems:
-    """Collects mistakes, so that all are told at once and in file order."""
+    """Collects mistakes, so that all are told at once and in file order; raises EnoughProblems beyond a limit."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
@@ -41,6 +47,9 @@ class Problems:
 
     def add(self, place: Place, reason: str, fix: str = "") -> None:
         self._order.setdefault(place.path, len(self._order))
+        if len(self._found) >= MAX_PROBLEMS:
+            self._found.append(Problem(place.path, 0, 0, f"more than {MAX_PROBLEMS} mistakes; the rest is not shown"))
+            raise EnoughProblems
         self._found.append(Problem(*place, reason, fix))
 
     def visit(self, path: str) -> None:
@@ -49,7 +58,7 @@ class Problems:
 
     def __iter__(self) -> Iterator[Problem]:
         unique = dict.fromkeys(self._found)
-        return iter(sorted(unique, key=lambda p: (self._order[p.path], p.line, p.column)))
+        return iter(sorted(unique, key=lambda p: (self._order[p.path], p.line or math.inf, p.column)))
 
     def __len__(self) -> int:
         return len(self._found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chaos.errors import PluginError
-from chaos.load.document import INVALID, Node
+from chaos.load.document import INVALID, Node, show
 from chaos.load.reader import Reader
 from chaos.registry import Registry, did_you_mean
 
@@ -35,7 +35,7 @@ def find_kind(node: Node, group: str, registry: Registry, reader: Reader) -> Any
     known = registry.kinds(group)
     if kind not in known:
         fix = did_you_mean(kind, known) or f"no {group} are installed"
-        reader.problems.add(node.place, f"unknown {group[:-1]} `{kind}`", fix)
+        reader.problems.add(node.place, f"unknown {group[:-1]} {show(kind)}", fix)
         return INVALID
     try:
         return registry.find(group, kind)

@@ -34,12 +34,14 @@ class Reader:
                 fix = f"keys: {', '.join(known)}"
                 self.problems.add(node.place, f"{what} is a mapping, not {show(node.value)}", fix)
             return {}
-        unknown = {key: did_you_mean(key, known) for key in node.value if key not in known}
-        for key, fix in unknown.items():
-            self.problems.add(node.keys[key], f"unknown key `{key}` in {what}", fix)
+        fixes = set()
+        for key in node.value:
+            if key not in known:
+                fixes.add(fix := did_you_mean(key, known))
+                self.problems.add(node.keys[key], f"unknown key {show(key)} in {what}", fix)
         for key in required:
             # A mistyped key is one mistake, not two.
-            if key not in node.keys and f"did you mean `{key}`?" not in unknown.values():
+            if key not in node.keys and f"did you mean `{key}`?" not in fixes:
                 self.problems.add(node.place, f"{what} lacks `{key}`")
         return {key: below for key, below in node.value.items() if key in known}
 

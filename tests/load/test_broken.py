@@ -16,7 +16,7 @@ from chaos.load import load_experiment
 from chaos.load.document import MAX_BYTES
 from chaos.registry import Registry
 
-from .broken import AT, FREEZE, HEAD, KILL, STEADY
+from .broken import AT, FREEZE, HEAD, KILL, STEADY, step
 from .conftest import GOOD, TARGET, Load, Mistakes
 
 
@@ -121,6 +121,19 @@ def test_a_file_of_ten_megabytes_is_refused_unread(mistakes: Mistakes) -> None:
 def test_the_largest_file_that_is_read_is_read_soon(load: Load) -> None:
     text = f"{HEAD}method: []\n"
     assert load(text + "#" * (MAX_BYTES - len(text))).method == ()
+
+
+def test_more_mistakes_than_anybody_reads_are_cut_short(mistakes: Mistakes) -> None:
+    found = mistakes(f"{HEAD}method: []\n" + "".join(f"key{i}: x\n" for i in range(1000)))
+    assert len(found) == 201
+    assert found[0].startswith("sample.yaml:3:1: unknown key `key0`")
+    assert found[-1] == "sample.yaml: more than 200 mistakes; the rest is not shown"
+
+
+def test_a_long_word_is_shortened_in_its_message(mistakes: Mistakes) -> None:
+    (only,) = mistakes(step(f"fault: {'k' * 5000}", AT))
+    assert only.startswith("sample.yaml:3:12: unknown fault `kkk")
+    assert len(only) < 300
 
 
 def test_an_alias_bomb_is_refused(mistakes: Mistakes) -> None:

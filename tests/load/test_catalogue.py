@@ -10,12 +10,15 @@ import pytest
 
 from chaos.catalogue import explain, list_kinds
 from chaos.errors import PluginError
+from chaos.load import load_experiment
 from chaos.load.triggers import HARNESS
 from chaos.registry import GROUPS, Registry
 
 from .conftest import Load
 
-EVENTS = Path(__file__).parents[2] / "docs" / "events.md"
+ROOT = Path(__file__).parents[2]
+EVENTS = ROOT / "docs" / "events.md"
+TRAINER = ROOT / "targets" / "trainer" / "target.yaml"
 
 
 def test_a_list_has_one_row_a_kind_in_the_order_of_the_groups(registry: Registry) -> None:
@@ -74,6 +77,27 @@ def test_the_example_of_a_probe_and_of_an_invariant_load(registry: Registry, loa
     )
     text = f"target: target.yaml\nmethod: []\nsteady-state-hypothesis:\n{probe}\ninvariants:\n{invariant}"
     assert load(text).steady[0].kind == "training.throughput"
+
+
+FAULTS, PROBES, INVARIANTS = (Registry().kinds(group) for group in ("faults", "probes", "invariants"))
+
+
+@pytest.mark.parametrize("kind", [*FAULTS, *PROBES, *INVARIANTS])
+def test_every_built_in_kind_is_explained_with_an_example_that_loads(kind: str, tmp_path: Path) -> None:
+    text = explain(kind)
+    example = textwrap.dedent(text.partition("example:\n")[2])
+    method = example if kind in FAULTS else "  []"
+    parts = [f"target: {TRAINER}\nmethod:\n{method}\n"]
+    parts += [f"steady-state-hypothesis:\n{example}\n"] if kind in PROBES else []
+    parts += [f"invariants:\n{example}\n"] if kind in INVARIANTS else []
+    file = tmp_path / "example.yaml"
+    file.write_text("".join(parts))
+    experiment = load_experiment(file)
+    assert kind in (
+        *(s.kind for s in experiment.method),
+        *(h.kind for h in experiment.steady),
+        *(name for name, _ in experiment.invariants),
+    )
 
 
 def test_the_events_of_the_harness_are_those_of_the_documentation() -> None:
