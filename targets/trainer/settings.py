@@ -38,7 +38,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stall: float = 6.0  # without progress while training …
     stall_checkpoint: float = 20.0  # … while saving
     stall_start: float = 30.0  # … from the order to start to the end of the first step
-    start_wait: float = 15.0  # for all nodes at the very first start
+    start_wait: float = 15.0  # at the very first start, for nodes that do not come while others do
+    start_give_up: float = 120.0  # at the very first start, without a group that is large enough: machines boot
     lost_wait: float = 1.5  # for the return of a lost node
     give_up: float = 30.0  # without a group that is large enough
     max_failures: int = 6  # incarnations in a row that end without a step

@@ -125,7 +125,7 @@ class Crew:
                 self.fail(Failure(link.member, "transient", "joined again with nothing"))
         elif op == "stopped":
             self.busy.discard(link)
-        elif op == "leaving":
+        elif op == "leaving" and link.node not in self.leaving:
             self.leaving[link.node] = anyio.current_time() + frame["grace"]
             emit("failure.detected", member=link.member, **{"class": "preempted"}, reason="notice of preemption")
         elif op == "worker.exited" and group is not None and frame["epoch"] == group.epoch:

@@ -84,7 +84,7 @@ class Formation:
     async def _gather(self, change: Change) -> list[str]:
         """The nodes of the next group: all that are expected, or those that are there once the wait is over."""
         crew, s, begun = self._crew, self._crew.settings, anyio.current_time()
-        patience = s.start_wait if change.action == "start" else s.lost_wait
+        patience, limit = (s.start_wait, s.start_give_up) if change.action == "start" else (s.lost_wait, s.give_up)
 
         def settled() -> bool:
             expected = self._nodes - crew.departed - set(crew.leaving)
@@ -92,9 +92,9 @@ class Formation:
             return len(crew.present()) >= s.min_world and (expected <= crew.present() or waited >= patience)
 
         try:
-            await crew.until(settled, s.give_up)
+            await crew.until(settled, limit)
         except TimeoutError:
-            raise GiveUp(f"{len(crew.present())} of at least {s.min_world} nodes after {s.give_up:g} s") from None
+            raise GiveUp(f"{len(crew.present())} of at least {s.min_world} nodes after {limit:g} s") from None
         if change.action == "failover":
             for node in sorted(self._nodes - crew.present() - crew.departed, key=_index):
                 emit("failure.detected", member=f"agent-{node}", **{"class": "partition"}, reason="did not come")
