@@ -81,8 +81,9 @@ def explain(call: argparse.Namespace) -> int:
 def doctor(call: argparse.Namespace) -> int:
     """What this machine can do."""
     from chaos.doctor import examine
+    from chaos.registry import Registry
 
-    rows = examine()
+    rows = examine(Registry().driver("process")())
     if call.json:
         print(json.dumps([{"name": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in rows], indent=2))
         return Exit.PASS

@@ -1,0 +1,269 @@
+"""What this machine can do for a run: each ability with the reason and the way to get it.
+
+Every check is bounded in time, changes nothing on the machine, and what could hang runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from importlib import metadata
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from chaos.api import JSON, Cut, Driver, Launch, Links
+from chaos.errors import ChaosError
+from chaos.history import Event
+
+LIMIT = 20.0  # seconds for one check
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One ability: whether it is there, what was found, and what to do where it is not."""
+
+    name: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+def examine(driver: Driver | None = None) -> tuple[Row, ...]:
+    """All checks, in a fixed order. `driver` is the one whose lab is really built (and ended again)."""
+    return anyio.run(examine_async, driver)
+
+
+async def examine_async(driver: Driver | None) -> tuple[Row, ...]:
+    """`examine` for callers that run an event loop."""
+    checks: dict[str, Callable[[], Awaitable[list[Row]]]] = {
+        "machine": machine,
+        "user namespaces": user_namespaces,
+        "lab": lambda: lab(driver),
+        "netem": netem,
+        "fuse": fuse,
+        "docker": docker,
+        "slurm": slurm,
+        "nvml": nvml,
+        "toxiproxy": toxiproxy,
+        "torch": torch,
+        "command": other_commands,
+    }
+    found: dict[str, list[Row]] = {}
+
+    async def one(name: str) -> None:
+        found[name] = [Row(name=name, ok=False, detail=f"no answer within {LIMIT:g} s")]
+        with anyio.move_on_after(LIMIT):
+            found[name] = await checks[name]()
+
+    async with anyio.create_task_group() as tasks:
+        for name in checks:
+            tasks.start_soon(one, name)
+    return tuple(row for name in checks for row in found[name])
+
+
+async def machine() -> list[Row]:
+    cores = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    detail = f"{cores} cores, {memory:.1f} GiB, Linux {platform.release()}, Python {platform.python_version()}"
+    enough = cores >= 2 and memory >= 4
+    fix = "the reference trainer wants 2 cores and 4 GiB: lower `nodes`, raise the budget"
+    return [Row(name="machine", ok=enough, detail=detail, fix="" if enough else fix)]
+
+
+async def user_namespaces() -> list[Row]:
+    """Whether a process may make one; and if not, what closes them."""
+    code, output = await _python("import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)")
+    if code == 0:
+        return [Row(name="user namespaces", ok=True, detail="open")]
+    reasons = {
+        "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=10000"),
+        "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
+            "1",
+            "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+        ),
+    }
+    for path, (bad, fix) in reasons.items():
+        if _text(path) == bad:
+            return [Row(name="user namespaces", ok=False, detail=f"{path} is {bad}", fix=f"{fix}; or --no-lab")]
+    detail = output or "refused, as by the seccomp filter of a container"
+    fix = "run outside of the container, or with a profile that allows unshare and mount; or --no-lab"
+    return [Row(name="user namespaces", ok=False, detail=detail, fix=fix)]
+
+
+class _Nobody:
+    """A stage for a target without members."""
+
+    def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
+        return Event(0, 0.0, 0.0, source, kind, data)
+
+    def log_line(self, member: str, line: str) -> None:
+        pass
+
+    async def at_point(self, source: str, point: str, data: JSON) -> None:
+        pass
+
+
+async def lab(driver: Driver | None) -> list[Row]:
+    """Build one with two nodes, cut them apart, heal, end it: the lab and its links."""
+    no_lab = Row(name="nftables", ok=False, detail="not tried: there is no lab", fix="see lab")
+    if driver is None:
+        return [Row(name="lab", ok=False, detail="not tried: no driver was given", fix="give one"), no_lab]
+    with tempfile.TemporaryDirectory(prefix="chaos-doctor-") as folder:
+        spec = {"settings": {}, "nodes": [{"name": "a"}, {"name": "b"}]}
+        launch = Launch(spec=spec, settings={}, folder=Path(folder), base=Path(folder), points=())
+        began = anyio.current_time()
+        try:
+            async with driver.open(launch, _Nobody()) as target:
+                built = Row(name="lab", ok=True, detail=f"built in {anyio.current_time() - began:.2f} s")
+                return [built, await links(target)]
+        except ChaosError as error:
+            failed, _, fix = str(error).partition("; ")
+            return [Row(name="lab", ok=False, detail=failed, fix=fix), no_lab]
+
+
+async def links(target: object) -> Row:
+    """Cut two nodes apart and join them again."""
+    fix = "a kernel with CONFIG_NF_TABLES; without it faults of the network are refused"
+    if not isinstance(target, Links):
+        return Row(name="nftables", ok=False, detail="missing in the kernel", fix=fix)
+    cut = Cut(pairs=(("a", "b"), ("b", "a")))
+    try:
+        await target.cut(cut)
+        await target.restore(cut)
+    except ChaosError as error:
+        return Row(name="nftables", ok=False, detail=str(error), fix=fix)
+    return Row(name="nftables", ok=True, detail="a packet was dropped, and passed again after the heal")
+
+
+NETEM = """
+import ctypes, sys
+sys.exit("no network namespace") if ctypes.CDLL(None).unshare(0x10000000 | 0x40000000) else None
+from pyroute2 import IPRoute
+with IPRoute() as ip:
+    ip.tc("add", "netem", 1, "1:", delay=1000)
+"""
+
+
+async def netem() -> list[Row]:
+    """Delay and loss on a link, tried in a network namespace of its own."""
+    code, output = await _python(NETEM, site=True)
+    if not code:
+        return [Row(name="netem", ok=True, detail="there")]
+    reason = output.splitlines()[-1] if output else f"exit code {code}"
+    if "No such file or directory" in reason:
+        fix = "modprobe sch_netem, or a kernel with CONFIG_NET_SCH_NETEM"
+        return [Row(name="netem", ok=False, detail="missing in the kernel", fix=fix)]
+    return [Row(name="netem", ok=False, detail=reason, fix="see user namespaces; pip install 'mlchaos[network]'")]
+
+
+async def fuse() -> list[Row]:
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        fix = "modprobe fuse, and the right to open /dev/fuse (in a container: --device /dev/fuse)"
+        return [Row(name="fuse", ok=False, detail=f"/dev/fuse: {error.strerror}", fix=fix)]
+    return [Row(name="fuse", ok=True, detail="/dev/fuse")]
+
+
+async def docker() -> list[Row]:
+    """Ask the daemon, not the client."""
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
+    fix = "start Docker, and be in its group (`docker ps` must work)"
+    if not host.startswith("unix://"):
+        return [Row(name="docker", ok=True, detail=f"{host} (not asked)")]
+    try:
+        async with await anyio.connect_unix(host.removeprefix("unix://")) as daemon:
+            await daemon.send(b"GET /_ping HTTP/1.0\r\n\r\n")
+            answer = (await daemon.receive()).decode(errors="replace").splitlines()[0]
+    except (OSError, anyio.EndOfStream) as error:
+        return [Row(name="docker", ok=False, detail=f"{host}: {error or 'no answer'}", fix=fix)]
+    ok = " 200 " in answer
+    return [Row(name="docker", ok=ok, detail=f"{host}: {answer}", fix="" if ok else fix)]
+
+
+async def slurm() -> list[Row]:
+    if not shutil.which("sinfo"):
+        return [Row(name="slurm", ok=False, detail="sinfo is not on the path", fix="run on a login node of a cluster")]
+    code, output = await _run("sinfo", "--noheader", "--format=%D nodes %T")
+    return [Row(name="slurm", ok=not code, detail=output or f"sinfo exits with {code}", fix="sinfo" if code else "")]
+
+
+NVML = """
+import ctypes, sys
+nvml, count = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_uint()
+code = nvml.nvmlInit_v2() or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+sys.exit(f"NVML error {code}") if code else print(f"{count.value} devices")
+"""
+
+
+async def nvml() -> list[Row]:
+    """In a process of its own: a sick driver hangs."""
+    code, output = await _python(NVML)
+    last = output.splitlines()[-1] if output else f"exit code {code}"
+    fix = "install the NVIDIA driver; faults of devices then hit real ones"
+    return [Row(name="nvml", ok=not code, detail=last.removeprefix("OSError: "), fix=fix if code else "")]
+
+
+async def toxiproxy() -> list[Row]:
+    """A server on its usual port, or at least the program."""
+    with suppress(OSError, anyio.EndOfStream):
+        async with await anyio.connect_tcp("127.0.0.1", 8474) as server:
+            await server.send(b"GET /version HTTP/1.0\r\n\r\n")
+            answer = (await server.receive()).decode(errors="replace")
+            if "version" in answer:
+                return [Row(name="toxiproxy", ok=True, detail=f"127.0.0.1:8474 {answer.splitlines()[-1]}")]
+    program = shutil.which("toxiproxy-server")
+    fix = "start toxiproxy-server" if program else "install toxiproxy-server (one binary) and start it"
+    return [Row(name="toxiproxy", ok=False, detail=program or "no server on 127.0.0.1:8474", fix=fix)]
+
+
+async def torch() -> list[Row]:
+    """Installed, without importing it."""
+    try:
+        return [Row(name="torch", ok=True, detail=metadata.version("torch"))]
+    except metadata.PackageNotFoundError:
+        fix = "pip install 'mlchaos[train]': the reference trainer needs it, the harness does not"
+        return [Row(name="torch", ok=False, detail="not installed", fix=fix)]
+
+
+async def other_commands() -> list[Row]:
+    """Another program called `chaos`: Chaos Toolkit installs one, too."""
+    found = [
+        f"{point.dist.name if point.dist else point.value} in this environment"
+        for point in metadata.entry_points(group="console_scripts", name="chaos")
+        if not point.value.startswith("chaos.cli:")
+    ]
+    ours = {Path(sys.executable).parent.resolve(), Path(sys.argv[0]).parent.resolve()}
+    for folder in map(Path, dict.fromkeys(os.environ.get("PATH", "").split(os.pathsep))):
+        if folder.resolve() not in ours and os.access(folder / "chaos", os.X_OK):
+            found.append(str(folder / "chaos"))
+    fix = "call this one `mlchaos`" if found else ""
+    return [Row(name="command", ok=not found, detail=", ".join(found) or "no other `chaos` on the path", fix=fix)]
+
+
+async def _python(program: str, *, site: bool = False) -> tuple[int, str]:
+    """Run a few lines in an interpreter of their own."""
+    return await _run(sys.executable, *(["-I"] if site else ["-I", "-S"]), "-c", program)
+
+
+async def _run(*command: str) -> tuple[int, str]:
+    """Exit code, and what it printed (on either stream)."""
+    try:
+        done = await anyio.run_process(command, check=False)
+    except OSError as error:
+        return 127, str(error)
+    return done.returncode, (done.stdout + done.stderr).decode(errors="replace").strip()
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
