@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from judge.histories import Tape, killed_and_restarted
 
 from chaos.invariants.bounded_detection import BoundedDetection
@@ -100,7 +102,7 @@ class TestBoundedDetection:
         tape = running()
         tape.add("fault.injecting", "fault:process.preempt", members=["agent-n2"], nodes=["n2"])
         tape.detect("agent-n2", "preempted")
-        facts = {"members": ["agent-n2"], "nodes": ["n2"], "instant": True, "evidence": {"x": 1}}
+        facts: dict[str, Any] = {"members": ["agent-n2"], "nodes": ["n2"], "instant": True, "evidence": {"x": 1}}
         tape.wait(1).add("fault.landed", "fault:process.preempt", **facts)
         tape.reform(2, 3, 1, 20, was=4).train(21, 60, epoch=2, world=3).done(60)
         verdict = DETECT.check(tape.history)

@@ -15,7 +15,7 @@ FENCE, ORPHAN = FencedWriter(), NoOrphan()
 
 class TestFencedWriter:
     def write(self, tape: Tape, kind: str, token: int, highest: int | None = 2, **more: Any) -> int:
-        facts = {
+        facts: dict[str, Any] = {
             "resource": "generation/3/commit",
             "op": "generation.commit",
             "token": token,
@@ -99,7 +99,7 @@ class TestNoOrphan:
         return tape
 
     def worker_exits(self, tape: Tape, after: float, pid: int = 201) -> int:
-        facts = {"member": "worker-n1", "role": "worker", "node": "n1", "rank": 1, "code": 3}
+        facts: dict[str, Any] = {"member": "worker-n1", "role": "worker", "node": "n1", "rank": 1, "code": 3}
         return tape.wait(after).add("member.exited", "worker-n1", **facts, pid=pid)
 
     def test_a_worker_that_ends_within_the_lease_passes(self) -> None:

@@ -22,6 +22,12 @@ def order(step: int, batch: int = BATCH, dataset: int = DATASET) -> tuple[int, l
     return at // dataset, [(i % dataset) * 7 % dataset for i in range(at, at + batch)]
 
 
+def shifted(step: int, world: int = 4) -> Tamper:
+    """The samples of another step than the one that is executed."""
+    data_epoch, samples = order(step)
+    return lambda rank: {"samples": samples[rank::world], "data_epoch": data_epoch}
+
+
 class Tape:
     """What was recorded so far. Time goes on by a millisecond with each event, or by `wait`."""
 
@@ -82,7 +88,7 @@ class Tape:
     def step(self, step: int, *, epoch: int = 1, world: int = 4, ranks: Any = None, tamper: Tamper = nothing) -> None:
         data_epoch, samples = order(step)
         for rank in range(world) if ranks is None else ranks:
-            facts = {
+            facts: dict[str, Any] = {
                 "step": step, "rank": rank, "world": world, "epoch": epoch, "loss": repr(5 / (1 + step)),
                 "samples": samples[rank::world], "data_epoch": data_epoch,
             }  # fmt: skip
@@ -111,7 +117,13 @@ class Tape:
                         token=epoch, highest=highest or epoch, member=f"worker-n{rank}")  # fmt: skip
 
     def commit(self, generation: int, step: int, *, epoch: int = 1, world: int = 4, **more: Any) -> int:
-        facts = {"generation": generation, "step": step, "epoch": epoch, "shards": self.shards(world), "digest": "m"}
+        facts: dict[str, Any] = {
+            "generation": generation,
+            "step": step,
+            "epoch": epoch,
+            "shards": self.shards(world),
+            "digest": "m",
+        }
         return self.add("checkpoint.committed", "store", **facts | more)
 
     def save(self, generation: int, step: int, *, epoch: int = 1, world: int = 4) -> int:
@@ -141,7 +153,7 @@ class Tape:
             state = self.state(step, rank)
             if was not in (None, world):
                 del state["rng"]
-            facts = {
+            facts: dict[str, Any] = {
                 "generation": generation, "step": step, "rank": rank, "world": world, "epoch": epoch, "state": state,
                 "optimizer_entries": 30,
             }  # fmt: skip
@@ -161,7 +173,7 @@ class Tape:
         return self.add("fault.healed", f"fault:{name}", kind=name, evidence={"state": "S"}, seconds=0.1)
 
     def detect(self, member: str, kind: str = "fail-stop") -> int:
-        return self.add("failure.detected", "coordinator-0", member=member, reason="gone", **{"class": kind})
+        return self.add("failure.detected", "coordinator-0", member=member, reason="gone", at=None, **{"class": kind})
 
     def reform(
         self, epoch: int, world: int, generation: int, step: int, *, was: int | None = None,

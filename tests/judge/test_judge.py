@@ -1,0 +1,385 @@
+"""From a record to a result: the rows of “When a chaos tool must not turn green” that the judge decides."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from chaos.api import Invariant
+from chaos.errors import Exit
+from chaos.experiment import Budget, Mode, Rpo, Rto
+from chaos.history import History
+from chaos.judge import Contract, judge
+from chaos.judge.contract import Planned, Promise
+from chaos.result import Check, Kind, Result
+from chaos.trigger import Condition
+from chaos.verdict import Outcome, Verdict, failed, passed
+from judge.histories import Tape, killed_and_restarted
+
+KILL = Planned(name="process.kill", kind="process.kill")
+
+
+def promise(mode: Mode = Mode.EDGE, *, of_baseline: bool = False, **bound: Any) -> Promise:
+    return Promise(
+        name="speed", kind="training.throughput", unit="samples/s", bound=Condition(**bound or {"at_least": 50.0}),
+        of_baseline=of_baseline, mode=mode,
+    )  # fmt: skip
+
+
+def contract(*hypotheses: Promise, steps: tuple[Planned, ...] = (KILL,), **more: Any) -> Contract:
+    return Contract(experiment="e", title="E", hypotheses=hypotheses, steps=steps, **more)
+
+
+def sample(tape: Tape, *values: Any, **more: Any) -> Tape:
+    for value in values:
+        tape.wait(0.5).add("probe.sampled", "probe:speed", value=value, **more)
+    return tape
+
+
+def run(before: tuple[Any, ...], during: tuple[Any, ...] = (), after: tuple[Any, ...] = ()) -> Tape:
+    """A kill that needed no recovery, with samples around it."""
+    tape = sample(Tape().start().train(1, 5), *before)
+    tape.fault("process.kill", "coordinator-1")
+    sample(tape, *during).train(6, 10)
+    return sample(tape, *after).done(10)
+
+
+def check(result: Result, name: str) -> Check:
+    return next(c for c in result.checks if c.name == name)
+
+
+def speed(tape: Tape, asked: Promise) -> Verdict:
+    return check(judge(contract(asked), tape.history), "speed").verdict
+
+
+class TestHypotheses:
+    GOOD = (100.0,) * 4
+
+    def test_a_steady_state_before_and_after_passes(self) -> None:
+        assert speed(run(self.GOOD, (0.0,), self.GOOD), promise()).outcome is Outcome.PASS
+
+    def test_false_before_the_method_is_inconclusive(self) -> None:
+        verdict = speed(run((10.0,) * 4, (), self.GOOD), promise())
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert verdict.reason.startswith("baseline not met")
+
+    def test_a_missed_baseline_is_inconclusive_whatever_the_samples_say(self) -> None:
+        tape = sample(Tape().start(), *self.GOOD)
+        tape.add("baseline.missed", speed="raised ValueError")
+        tape.add("run.ended", reason="finished")
+        result = judge(contract(promise()), tape.history)
+        assert "raised ValueError" in check(result, "speed").verdict.reason
+        assert result.exit is Exit.INCONCLUSIVE
+
+    def test_not_met_after_the_fault_fails_and_shows_the_samples(self) -> None:
+        verdict = speed(run(self.GOOD, (), (100.0, 20.0, 20.0, 20.0)), promise())
+        assert verdict.outcome is Outcome.FAIL
+        assert len(verdict.evidence) == 3
+
+    def test_one_dent_after_the_recovery_is_no_failure(self) -> None:
+        assert speed(run(self.GOOD, (), (*self.GOOD, 40.0, *self.GOOD)), promise()).outcome is Outcome.PASS
+
+    def test_no_samples_after_the_fault_are_unknown(self) -> None:
+        assert speed(run(self.GOOD, (), ()), promise()).outcome is Outcome.UNKNOWN
+
+    def test_a_continuous_probe_that_deviates_for_a_while_fails_even_if_it_recovers(self) -> None:
+        tape = run(self.GOOD, (20.0, 20.0, 20.0), self.GOOD)
+        verdict = speed(tape, promise(Mode.CONTINUOUS))
+        assert verdict.outcome is Outcome.FAIL
+        assert "3 of 11 samples" in verdict.reason
+        assert speed(tape, promise(Mode.EDGE)).outcome is Outcome.PASS
+
+    def test_continuous_begins_when_the_steady_state_was_met_and_ends_with_the_job(self) -> None:
+        tape = sample(Tape(), 0.0, 0.0)
+        tape.start().train(1, 5)
+        sample(tape, *self.GOOD)
+        tape.add("job.completed", "coordinator-0", step=5, loss=1.0)
+        sample(tape, 0.0).add("run.ended", reason="finished")
+        assert speed(tape, promise(Mode.CONTINUOUS)).outcome is Outcome.PASS
+
+    @pytest.mark.parametrize("nothing", [None, float("nan"), float("inf")])
+    def test_a_sample_without_data_never_passes(self, nothing: float | None) -> None:
+        assert speed(run(self.GOOD, (nothing,), self.GOOD), promise(Mode.CONTINUOUS)).outcome is Outcome.UNKNOWN
+        assert speed(run(self.GOOD, (), (nothing,) * 4), promise()).outcome is Outcome.UNKNOWN
+        assert speed(run((nothing,) * 4, (), self.GOOD), promise()).outcome is Outcome.UNKNOWN
+
+    def test_a_late_or_broken_sample_never_passes(self) -> None:
+        for more in ({"late": True}, {"error": "TimeoutError"}):
+            tape = sample(Tape().start().train(1, 5), *self.GOOD)
+            sample(tape, 100.0, **more).done(5)
+            assert speed(tape, promise(Mode.CONTINUOUS)).outcome is Outcome.UNKNOWN
+
+    def test_a_probe_that_took_no_sample_is_unknown(self) -> None:
+        assert speed(killed_and_restarted(), promise()).reason == "the probe took no sample"
+
+    def test_during_judges_the_samples_while_a_fault_stands(self) -> None:
+        for inside, outcome in ((100.0, Outcome.PASS), (20.0, Outcome.FAIL)):
+            tape = sample(Tape().start().train(1, 5), 20.0)
+            tape.fault("process.kill", "worker-n1", instant=False)
+            sample(tape, inside, inside).heal("process.kill")
+            sample(tape, 20.0).done(5)
+            assert speed(tape, promise(Mode.DURING)).outcome is outcome
+
+    def test_a_bound_of_the_baseline_scales_with_the_samples_before_the_fault(self) -> None:
+        asked = promise(of_baseline=True, at_least=0.7)
+        assert speed(run(self.GOOD, (), (75.0,) * 4), asked).outcome is Outcome.PASS
+        assert speed(run(self.GOOD, (), (65.0,) * 4), asked).outcome is Outcome.FAIL
+        assert speed(run((None,) * 4, (), self.GOOD), asked).outcome is Outcome.UNKNOWN
+
+    def test_types_are_compared_as_types(self) -> None:
+        asked = promise(equals=1)
+        assert speed(run((1,) * 4, (), (1,) * 4), asked).outcome is Outcome.PASS
+        assert speed(run((1,) * 4, (), (True,) * 4), asked).outcome is Outcome.FAIL
+
+    def test_before_asks_nothing_about_what_comes_after(self) -> None:
+        assert speed(run(self.GOOD, (0.0,), (0.0,) * 4), promise(Mode.BEFORE)).outcome is Outcome.PASS
+
+    def test_a_control_run_is_judged_over_all_of_it(self) -> None:
+        tape = sample(Tape().start().train(1, 5), 0.0, *self.GOOD).done(5)
+        assert speed(tape, promise()).outcome is Outcome.PASS
+
+
+class TestFaults:
+    def judged(self, tape: Tape) -> Result:
+        tape.add("run.ended", reason="finished")
+        return judge(contract(), tape.history)
+
+    def armed(self) -> Tape:
+        tape = Tape().start().train(1, 5)
+        tape.add("fault.armed", "fault:process.kill", kind="process.kill")
+        return tape
+
+    def test_a_fault_that_landed_with_proof_passes(self) -> None:
+        verdict = check(judge(contract(), killed_and_restarted().history), "process.kill").verdict
+        assert verdict.outcome is Outcome.PASS
+
+    def test_an_injector_that_raised_is_inconclusive(self) -> None:
+        tape = self.armed()
+        tape.add("fault.failed", "fault:process.kill", phase="inject", error="NotLanded", message="no such process")
+        result = self.judged(tape)
+        assert "did not land: NotLanded: no such process" in check(result, "process.kill").verdict.reason
+        assert result.outcome is Outcome.UNKNOWN
+        assert result.exit is Exit.INCONCLUSIVE
+
+    def test_a_fault_without_proof_is_inconclusive(self) -> None:
+        tape = self.armed()
+        tape.add("fault.landed", "fault:process.kill", instant=True, evidence={})
+        assert check(self.judged(tape), "process.kill").verdict.outcome is Outcome.UNKNOWN
+
+    def test_a_trigger_that_never_fired_is_inconclusive(self) -> None:
+        tape = self.armed()
+        tape.add("fault.missed", "fault:process.kill", reason="the run ended before its trigger fired")
+        assert check(self.judged(tape), "process.kill").verdict.outcome is Outcome.UNKNOWN
+
+    def test_a_step_that_left_no_trace_is_inconclusive(self) -> None:
+        assert check(self.judged(Tape().start()), "process.kill").verdict.reason == "was never injected"
+
+    def test_a_fault_that_still_stands_at_the_end_is_inconclusive(self) -> None:
+        tape = Tape().start().train(1, 5)
+        tape.fault("process.kill", "worker-n1", instant=False)
+        assert "heal is not on record" in check(self.judged(tape), "process.kill").verdict.reason
+
+    def test_a_heal_that_failed_is_exit_4_and_says_what_to_undo(self) -> None:
+        tape = Tape().start().train(1, 5)
+        tape.fault("process.kill", "worker-n1", instant=False)
+        facts = {"phase": "heal", "error": "HealFailed", "message": "still stopped", "undo": "kill -CONT 12"}
+        tape.add("fault.failed", "fault:process.kill", **facts, at=None)
+        result = self.judged(tape)
+        assert result.exit is Exit.HEAL_FAILED
+        assert result.undo == ("kill -CONT 12",)
+        assert "kill -CONT 12" in check(result, "process.kill").verdict.reason
+
+
+class TestBudget:
+    def judged(self, tape: Tape, **budget: Any) -> dict[str, Verdict]:
+        result = judge(contract(budget=Budget(**budget)), tape.history)
+        return {c.name: c.verdict for c in result.of(Kind.BUDGET)}
+
+    def test_what_is_within_the_budget_passes(self) -> None:
+        found = self.judged(
+            killed_and_restarted(),
+            rpo=Rpo(steps=10, samples=120, seconds=2.0),
+            rto=Rto(total=2.0, detect=0.5, restart=1.0, load=1.0, warmup=1.0),
+        )
+        assert {v.outcome for v in found.values()} == {Outcome.PASS}
+        assert len(found) == 8
+
+    def test_each_figure_beyond_its_bound_fails(self) -> None:
+        found = self.judged(
+            killed_and_restarted(),
+            rpo=Rpo(steps=9, samples=119, seconds=0.5),
+            rto=Rto(total=1.0, detect=0.2, restart=0.3, load=0.1, warmup=0.05),
+        )
+        assert {v.outcome for v in found.values()} == {Outcome.FAIL}
+        assert found["rpo.steps"].reason == "process.kill: 10 steps lost (frontier 30, restored 20), 9 allowed"
+
+    def test_a_negative_loss_is_a_failure(self) -> None:
+        tape = Tape().start().train(1, 30)
+        tape.fault("process.kill", "worker-n1")
+        tape.detect("worker-n1")
+        tape.reform(2, 4, 2, 40).train(41, 45, epoch=2).done(45)
+        verdict = self.judged(tape, rpo=Rpo(steps=20))["rpo.steps"]
+        assert verdict.outcome is Outcome.FAIL
+        assert "a loss of -10 steps" in verdict.reason
+
+    def test_an_unknown_loss_is_a_failure(self) -> None:
+        tape = Tape().start().train(1, 30)
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(30).add("target.hung", seconds=30.0, alive=["worker-n0"])
+        tape.add("run.ended", reason="hung")
+        found = self.judged(tape, rpo=Rpo(steps=20), rto=Rto(total=20.0))
+        assert "the loss is unknown" in found["rpo.steps"].reason
+        assert "not recovered in the 30.0 s on record" in found["rto.total"].reason
+        assert {v.outcome for v in found.values()} == {Outcome.FAIL}
+
+    def test_a_record_that_was_cut_short_proves_nothing(self) -> None:
+        tape = Tape().start().train(1, 30)
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(1).add("run.interrupted", signal="SIGINT")
+        tape.add("run.ended", reason="interrupted")
+        found = self.judged(tape, rpo=Rpo(steps=20), rto=Rto(total=20.0))
+        assert {v.outcome for v in found.values()} == {Outcome.UNKNOWN}
+
+    def test_no_recovery_to_measure_is_unknown(self) -> None:
+        found = self.judged(Tape().start().train(1, 5).done(5), rpo=Rpo(steps=20), rto=Rto(total=20.0))
+        assert {v.outcome for v in found.values()} == {Outcome.UNKNOWN}
+
+    def test_a_fault_that_needed_no_recovery_says_so(self) -> None:
+        found = self.judged(run(()), rpo=Rpo(steps=0), rto=Rto(total=1.0, detect=1.0))
+        assert {v.outcome for v in found.values()} == {Outcome.PASS}
+        assert "no recovery was needed" in found["rto.detect"].reason
+
+    def test_planned_growth_must_lose_no_more_than_the_budget(self) -> None:
+        tape = Tape().start().train(1, 20)
+        tape.save(1, 20)
+        tape.train(21, 30).reform(2, 5, 1, 20, was=4, action="grow").train(21, 40, epoch=2, world=5).done(40)
+        assert self.judged(tape, rpo=Rpo(steps=5))["rpo.steps"].outcome is Outcome.FAIL
+
+
+class TestRun:
+    def test_the_result_names_what_broke_first_of_all_an_invariant(self) -> None:
+        result = judge(
+            contract(budget=Budget(rpo=Rpo(steps=1))), killed_and_restarted().history, [("always-broken", Broken())]
+        )
+        assert result.outcome is Outcome.FAIL
+        assert result.exit is Exit.FAIL
+        assert result.headline == "always-broken: it is so (and 1 more)"
+        assert check(result, "always-broken").id == "X1"
+
+    def test_a_pass_says_what_it_cost(self) -> None:
+        result = judge(contract(budget=Budget(rpo=Rpo(steps=20))), killed_and_restarted().history)
+        assert result.exit is Exit.PASS
+        assert result.headline == "all 5 checks passed; recovered in 1.1 s, 10 steps lost"
+        assert result.worst is not None
+        assert result.worst.lost_steps == 10
+
+    def test_an_invariant_that_raises_is_unknown_with_its_error(self) -> None:
+        result = judge(contract(), killed_and_restarted().history, [("raises", Raises())])
+        verdict = check(result, "raises").verdict
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "KeyError: 'nothing'" in verdict.reason
+        assert result.exit is Exit.INCONCLUSIVE
+
+    def test_a_vacuous_pass_is_no_pass(self) -> None:
+        result = judge(contract(), killed_and_restarted().history, [("vacuous", Vacuous())])
+        assert check(result, "vacuous").verdict.outcome is Outcome.UNKNOWN
+
+    def test_a_run_that_asked_nothing_is_inconclusive(self) -> None:
+        result = judge(contract(steps=()), Tape().start().train(1, 5).done(5).history)
+        assert result.outcome is Outcome.UNKNOWN
+        assert result.exit is Exit.INCONCLUSIVE
+        assert result.headline.startswith("nothing was asked")
+
+    def test_a_hang_fails(self) -> None:
+        tape = Tape().start().train(1, 30)
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(30).add("target.hung", seconds=30.0, alive=["worker-n0"])
+        tape.add("run.ended", reason="hung")
+        result = judge(contract(), tape.history)
+        assert check(result, "progress").verdict.reason.startswith("hang of survivors")
+        assert result.exit is Exit.FAIL
+
+    @pytest.mark.parametrize(("signal", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 130)])
+    def test_an_interrupted_run_keeps_the_exit_code_of_the_shell(self, signal: str, code: int) -> None:
+        tape = Tape().start().train(1, 5)
+        tape.add("run.interrupted", signal=signal)
+        tape.add("run.ended", reason="interrupted")
+        result = judge(contract(), tape.history)
+        assert result.exit == code
+        assert check(result, "run complete").verdict.outcome is Outcome.UNKNOWN
+
+    def test_a_limit_makes_the_run_inconclusive(self) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
+        tape.add("limit.reached", name="wall", value=60.0)
+        tape.add("run.ended", reason="limit")
+        verdict = check(judge(contract(), tape.history), "run complete").verdict
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "limit.reached wall" in verdict.reason
+
+    def test_a_journal_that_ends_before_the_run_is_inconclusive(self) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
+        assert judge(contract(), tape.history).exit is Exit.INCONCLUSIVE
+
+    @pytest.mark.parametrize(
+        ("events", "outcome"),
+        [
+            ([("job.completed", {}), ("target.finished", {"code": 0})], Outcome.PASS),
+            ([("target.finished", {"code": 0})], Outcome.FAIL),
+            ([("job.failed", {"reason": "too few nodes"}), ("target.finished", {"code": 1})], Outcome.FAIL),
+            ([("target.finished", {"code": -9})], Outcome.FAIL),
+            ([], Outcome.UNKNOWN),
+        ],
+    )
+    def test_the_target_must_end_with_its_job_done(self, events: list[Any], outcome: Outcome) -> None:
+        tape = Tape().start().train(1, 5)
+        for kind, facts in events:
+            tape.add(kind, **facts)
+        tape.add("run.ended", reason="finished")
+        assert check(judge(contract(), tape.history), "job done").verdict.outcome is outcome
+
+    def test_a_target_that_does_not_end_is_not_asked_to(self) -> None:
+        result = judge(contract(ends=False), killed_and_restarted().history)
+        assert "job done" not in [c.name for c in result.checks]
+
+    def test_an_empty_record_is_inconclusive(self) -> None:
+        result = judge(contract(promise(), budget=Budget(rpo=Rpo(steps=1), rto=Rto(total=1.0))), History())
+        assert result.outcome is Outcome.UNKNOWN
+
+    def test_contract_and_result_survive_the_disk(self) -> None:
+        asked = contract(promise(of_baseline=True, at_least=0.7), budget=Budget(rpo=Rpo(steps=20)))
+        assert msgspec.json.decode(msgspec.json.encode(asked), type=Contract) == asked
+        result = judge(asked, killed_and_restarted().history)
+        assert msgspec.json.decode(msgspec.json.encode(result), type=Result) == result
+
+    def test_the_same_record_gives_the_same_result(self) -> None:
+        asked = contract(promise(), budget=Budget(rpo=Rpo(steps=20)))
+        assert judge(asked, killed_and_restarted().history) == judge(asked, killed_and_restarted().history)
+
+
+class Broken(Invariant, frozen=True, kw_only=True):
+    """Always broken."""
+
+    id: ClassVar[str] = "X1"
+
+    def check(self, history: History) -> Verdict:
+        return failed("it is so", (0,))
+
+
+class Raises(Invariant, frozen=True, kw_only=True):
+    """Never gets to an answer."""
+
+    id: ClassVar[str] = "X2"
+
+    def check(self, history: History) -> Verdict:
+        raise KeyError("nothing")
+
+
+class Vacuous(Invariant, frozen=True, kw_only=True):
+    """Passes without evidence."""
+
+    id: ClassVar[str] = "X3"
+
+    def check(self, history: History) -> Verdict:
+        return passed("nothing was seen", ())
