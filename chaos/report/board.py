@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chaos.history import Event
-from chaos.report.lines import how_ended, struck
+from chaos.report.lines import how_ended, items, struck
 
 _WINDOW = 2.0  # seconds
 
@@ -101,7 +101,7 @@ class Board:
 
     def landed(self, event: Event) -> None:
         if not event.get("instant"):
-            members = frozenset(struck(event.data))
+            members = frozenset(struck(event.data, {row.name: row.node for row in self.rows.values()}))
             self.faults[event.source.removeprefix("fault:")] = Standing(str(event.get("kind")), event.t, members)
 
     def healed(self, event: Event) -> None:
@@ -112,7 +112,7 @@ class Board:
         row.step = self.step = _int(event.get("step"))
         row.rank, row.epoch = _int(event.get("rank")), _int(event.get("epoch"))
         self.loss = str(event.get("loss") or "")
-        self._samples += len(event.get("samples") or ())
+        self._samples += len(items(event.get("samples")))
 
     def kept(self, event: Event) -> None:
         row = self.row(event.source)

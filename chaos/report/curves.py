@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from chaos.history import Event, History
+from chaos.report.lines import items
 
 Point = tuple[float, float]  # (t, value)
 
@@ -66,7 +67,7 @@ def throughput(steps: Sequence[Event], columns: int) -> list[tuple[float, float 
     spans: dict[int, int] = {}
     for event in steps:
         column = int((event.t - begin) / width)
-        spans[column] = spans.get(column, 0) + len(event.get("samples") or ())
+        spans[column] = spans.get(column, 0) + len(items(event.get("samples")))
     return [(begin + (i + 0.5) * width, spans.get(i, 0) / width) for i in range(max(spans))]  # the last span is cut
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chaos.history import Event, History
 from chaos.report.board import is_freeze
-from chaos.report.lines import KEY_KINDS, describe, how_ended, struck
+from chaos.report.lines import KEY_KINDS, describe, how_ended, items, struck
 
 _MARKED = KEY_KINDS - {"member.started"} | {"write.rejected", "epoch.rejected", "failure.suspected"}
 _MOST_LANES = 60
@@ -65,15 +65,16 @@ def end_of(history: History) -> float:
 def bands(history: History) -> tuple[Band, ...]:
     """The faults that landed, in order."""
     end = end_of(history)
+    nodes = {str(e.get("member") or e.source): str(e.get("node")) for e in history.of("member.started")}
     open_, found = dict[str, Event](), list[Band]()
     for event in history.of("fault.landed", "fault.healed"):
         if event.kind == "fault.landed" and not event.get("instant"):
             open_[event.source] = event
         elif event.kind == "fault.landed":
-            found.append(_band(event, event.t, healed=True))
+            found.append(_band(event, event.t, healed=True, nodes=nodes))
         elif landed := open_.pop(event.source, None):
-            found.append(_band(landed, event.t, healed=True))
-    found += [_band(landed, end, healed=False) for landed in open_.values()]
+            found.append(_band(landed, event.t, healed=True, nodes=nodes))
+    found += [_band(landed, end, healed=False, nodes=nodes) for landed in open_.values()]
     return tuple(sorted(found, key=lambda band: band.seq))
 
 
@@ -176,7 +177,7 @@ def _freeze(tracks: dict[str, _Track], event: Event) -> None:
     if not is_freeze(str(event.get("kind"))):
         return
     if event.kind == "fault.landed":
-        for name in struck(event.data):
+        for name in map(str, items(event.get("members"))):
             if name in tracks and tracks[name].state == "alive":
                 tracks[name].turn(event.t, "frozen", event.source)
     else:
@@ -185,9 +186,11 @@ def _freeze(tracks: dict[str, _Track], event: Event) -> None:
                 track.turn(event.t, "alive")
 
 
-def _band(landed: Event, end: float, *, healed: bool) -> Band:
+def _band(landed: Event, end: float, *, healed: bool, nodes: Mapping[str, str]) -> Band:
     step = landed.source.removeprefix("fault:")
-    return Band(landed.t, max(end, landed.t), step, str(landed.get("kind")), struck(landed.data), healed, landed.seq)
+    return Band(
+        landed.t, max(end, landed.t), step, str(landed.get("kind")), struck(landed.data, nodes), healed, landed.seq
+    )
 
 
 def _marks(tracks: dict[str, _Track], marked: Iterable[Event], width: float) -> list[tuple[str, Mark]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -62,9 +62,22 @@ def names(value: object) -> str:
     return ", ".join(map(clean, value)) if len(value) <= 4 else f"{len(value)} members"
 
 
-def struck(data: Data) -> tuple[str, ...]:
-    """The members that a fault harms: of one between two sides the smaller side, where the record tells (`hurt`)."""
-    return tuple(map(str, data.get("hurt") or data.get("members") or ()))
+def items(value: object) -> Sequence[Any]:
+    """`value` where it is a list, as documented; else nothing: a target may put anything into a field."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def struck(data: Data, nodes: Mapping[str, str]) -> tuple[str, ...]:
+    """The members that a fault harms; of one between sides those of the smaller. `nodes`: where members live."""
+    members = tuple(map(str, items(data.get("members"))))
+    smaller = min(map(items, items(data.get("sides"))), key=len, default=None)
+    return members if smaller is None else tuple(member for member in members if nodes.get(member) in smaller)
+
+
+def _whom(d: Data) -> str:
+    if sides := items(d.get("sides")):
+        return "between " + " | ".join(", ".join(map(clean, items(side))) for side in sides)
+    return f"on {names(d.get('members') or d.get('nodes'))}"
 
 
 def details(data: Data) -> str:
@@ -94,8 +107,7 @@ def how_ended(data: Data) -> str:
 
 
 def _landed(d: Data) -> str:
-    whom = names(struck(d) or d.get("nodes"))
-    return f"{d.get('kind', 'fault')} landed on {whom}: {details(d.get('evidence') or {})}"
+    return f"{d.get('kind', 'fault')} landed {_whom(d)}: {details(d.get('evidence') or {})}"
 
 
 def _formed(d: Data) -> str:
@@ -148,7 +160,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
 _REST: dict[str, Callable[[Data], str]] = {
     "method.ended": lambda d: "method is over",
     "point.reached": lambda d: f"waits at {d.get('name')}",
-    "fault.injecting": lambda d: f"injecting into {names(struck(d) or d.get('nodes'))}",
+    "fault.injecting": lambda d: f"injecting {_whom(d)}",
     "probe.sampled": _sampled,
     "lease.granted": lambda d: f"lease of {d.get('resource')} to {d.get('holder')}, epoch {d.get('epoch')}",
     "lease.expired": lambda d: f"lease of {d.get('resource')} expired, held by {d.get('holder')}",
@@ -174,6 +186,6 @@ def describe(event: Event) -> str:
     line = _LINES.get(event.kind)
     try:
         text = line(event.data) if line else f"{event.kind} {details(event.data)}"
-    except (TypeError, ValueError, AttributeError):  # a target may put anything into a field
+    except (TypeError, ValueError, AttributeError):  # a field of another type than documented
         text = f"{event.kind} {details(event.data)}"
     return shorten(text)

@@ -59,16 +59,11 @@ def partition_run(*, nodes: int = 3, steps: int = 60) -> list[Event]:
 def _cut(tell: Script, t: float, last: str, nodes: int) -> tuple[float, int, int, int]:
     fault = "fault:network.partition"
     tell(t, fault, "fault.injecting", members=[last], nodes=[f"n{nodes - 1}"], trigger=None)
+    sides = [[f"n{nodes - 1}"], ["s0", *(f"n{i}" for i in range(nodes - 1))]]
+    everyone = ["store", *(f"worker-n{i}" for i in range(nodes))]
+    whom = {"members": everyone, "nodes": sides[0] + sides[1], "sides": sides}
     proof = {"sent": 3, "dropped": 3}
-    tell(
-        t + 0.1,
-        fault,
-        "fault.landed",
-        kind="network.partition",
-        members=[last],
-        nodes=[f"n{nodes - 1}"],
-        evidence=proof,
-    )
+    tell(t + 0.1, fault, "fault.landed", **{"kind": "network.partition", **whom, "evidence": proof})
     tell(t + 2.0, "c-1", "failure.detected", **{"member": last, "class": "partition", "reason": "silent"})
     tell(t + 2.5, "c-1", "group.formed", epoch=2, world=nodes - 1, nodes=["n0", "n1"], generation=2, step=40)
     for rank in range(nodes - 1):

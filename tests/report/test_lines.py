@@ -66,10 +66,17 @@ def test_an_end_is_told_by_its_signal() -> None:
     assert how_ended({"code": None}) == "gone"
 
 
-def test_a_fault_between_two_sides_harms_the_smaller() -> None:
-    assert struck({"members": ["a", "b", "c"], "hurt": ["c"]}) == ("c",)
-    assert struck({"members": ["a", "b"]}) == ("a", "b")
-    assert struck({}) == ()
+def test_a_fault_between_sides_harms_the_smaller() -> None:
+    nodes = {"a0": "n0", "w0": "n0", "w1": "n1", "w2": "n2"}
+    members = ["a0", "w0", "w1", "w2"]
+    assert struck({"members": members, "sides": [["n1", "n2"], ["n0"]]}, nodes) == ("a0", "w0")
+    assert struck({"members": members}, nodes) == tuple(members)
+    assert struck({}, nodes) == ()
+
+
+def test_the_sides_of_a_partition_are_told() -> None:
+    line = describe(event("fault.landed", kind="network.partition", sides=[["n3"], ["n0", "n1"]], evidence={"sent": 2}))
+    assert line == "network.partition landed between n3 | n0, n1: sent=2"
 
 
 def test_many_names_are_counted() -> None:
