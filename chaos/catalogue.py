@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
 from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
-from chaos.api import Fault, Invariant, Probe
+from chaos.api import Fault, Invariant, Probe, Selector
 from chaos.errors import PluginError
+from chaos.experiment import Limits, Rpo, Rto
 from chaos.load.reader import describe
 from chaos.load.schema import json_schema
+from chaos.load.triggers import BESIDE
 from chaos.registry import GROUPS, Registry, did_you_mean
+from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson, Trigger
 from chaos.units import EXAMPLES, format_duration, format_ratio, format_size
 
+# Words of an experiment that are no plugins; their types say what they mean.
+WORDS: Mapping[str, type] = {
+    "rpo": Rpo, "rto": Rto, "limits": Limits, "selector": Selector, "condition": Condition,
+    "at": At, "every": Every, "poisson": Poisson, "event": OnEvent, "point": OnPoint, "log": OnLog, "probe": OnProbe,
+    "after": After,
+}  # fmt: skip
 _WRITE = {"duration": format_duration, "ratio": format_ratio, "size": format_size}
 
 
@@ -37,11 +46,13 @@ def list_kinds(group: str | None = None, registry: Registry | None = None) -> tu
 
 
 def explain(kind: str, registry: Registry | None = None) -> str:
-    """Everything about one kind, as text; PluginError with a near miss where there is none."""
+    """Everything about one kind or word, as text; PluginError with a near miss where there is none."""
     registry = registry or Registry()
+    if kind in WORDS:
+        return "\n".join(_explain_word(kind))
     groups = [group for group in GROUPS if kind in registry.kinds(group)]
     if not groups:
-        hint = did_you_mean(kind, [k for group in GROUPS for k in registry.kinds(group)])
+        hint = did_you_mean(kind, [*WORDS, *(k for group in GROUPS for k in registry.kinds(group))])
         raise PluginError(f"nothing is named `{kind}` ({hint}; `chaos list` shows all)")
     return "\n\n".join("\n".join(_explain(registry, group, kind)) for group in groups)
 
@@ -73,17 +84,33 @@ def _explain(registry: Registry, group: str, kind: str) -> Iterator[str]:
     yield ""
     yield "\n\n".join(p for p in _paragraphs(cls) if not p.startswith(("Proof: ", "Heal: ")))
     yield from _facts(cls, row)
-    settings = list(_fields(cls))
-    if settings:
-        yield ""
-        yield "settings:"
-        width = max(len(field.encode_name) for field in settings)
-        for field in settings:
-            yield f"  {field.encode_name:{width}}  {_setting(field)}"
+    yield from _settings(cls)
     if group != "drivers":
         yield ""
         yield "example:"
         yield from (f"  {line}" for line in _example(cls, kind))
+
+
+def _explain_word(word: str) -> Iterator[str]:
+    cls = WORDS[word]
+    yield f"{word}  ({'trigger' if issubclass(cls, Trigger) else 'part of an experiment'})"
+    yield ""
+    yield _doc(cls)
+    if issubclass(cls, Trigger):
+        yield ""
+        yield f"beside it: {', '.join((*BESIDE[word], 'delay'))}"
+    else:
+        yield from _settings(cls)
+
+
+def _settings(cls: type) -> Iterator[str]:
+    fields = _fields(cls)
+    if fields:
+        yield ""
+        yield "settings:"
+    width = max((len(field.encode_name) for field in fields), default=0)
+    for field in fields:
+        yield f"  {field.encode_name:{width}}  {_setting(field)}"
 
 
 def _facts(cls: type, row: Row) -> Iterator[str]:

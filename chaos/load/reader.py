@@ -86,7 +86,7 @@ class Reader:
                 return self.value(node, kind.type)
             case mi.StructType():
                 special = self._special.get(kind.cls)
-                return special(node) if special else self.struct(node, kind.cls, f"a {kind.cls.__name__.lower()}")
+                return special(node) if special else self.struct(node, kind.cls, f"`{kind.cls.__name__.lower()}`")
             case mi.UnionType():
                 return self._one_of(node, kind)
             case mi.ListType() | mi.VarTupleType() | mi.SetType() | mi.FrozenSetType():

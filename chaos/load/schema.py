@@ -130,6 +130,7 @@ def _selector() -> JSON:
         "domains": {"type": "object", "additionalProperties": word},
         "random": _or_variable({"type": "integer", "minimum": 1}),
         "percent": {"anyOf": [{"type": "number", "exclusiveMinimum": 0, "maximum": 100}, word]},
+        "rest": _or_variable({"type": "boolean"}),
     }
     return {"description": "whom to hit; every condition must hold", **_object(properties, []), "minProperties": 1}
 

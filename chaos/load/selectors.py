@@ -11,7 +11,7 @@ from chaos.load.reader import Reader
 from chaos.registry import did_you_mean
 from chaos.selection import matching
 
-KEYS = ("names", "roles", "ranks", "nodes", "domains", "random", "percent")
+KEYS = ("names", "roles", "ranks", "nodes", "domains", "random", "percent", "rest")
 
 
 class Written(NamedTuple):
@@ -32,6 +32,8 @@ def read_selector(node: Node, problems: Problems) -> Any:
     for key, below in entries.items():
         if key == "nodes" and below.value == "rest":
             fields["rest"] = True
+        elif key == "rest":
+            fields[key] = reader.read(below, bool)
         elif key == "percent":
             fields[key] = _percent(below, reader)
         elif key == "random":

@@ -78,7 +78,7 @@ ROWS: dict[str, tuple[str, str]] = {
     "an empty part of a budget": (control("budget: {rpo: {}}"), "3:15: a budget without a"),
     "a term that does not exist": (
         control("budget:\n  rto: {warm-up: 3s}"),
-        "4:9: unknown key `warm-up` in a rto (did you mean `warmup`?)",
+        "4:9: unknown key `warm-up` in `rto` (did you mean `warmup`?)",
     ),
     "a negative loss": (
         control("budget:\n  rpo: {steps: -1}"),
@@ -86,7 +86,7 @@ ROWS: dict[str, tuple[str, str]] = {
     ),
     "an unknown limit": (
         control("limits: {wal: 3s}"),
-        "3:10: unknown key `wal` in a limits (did you mean `wall`?)",
+        "3:10: unknown key `wal` in `limits` (did you mean `wall`?)",
     ),
     "an unknown invariant": (
         control("invariants: [fenced-writers]"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.catalogue import explain, list_kinds
+from chaos.catalogue import WORDS, explain, list_kinds
 from chaos.errors import PluginError
 from chaos.load import load_experiment
 from chaos.load.triggers import HARNESS
@@ -62,6 +62,12 @@ def test_an_explanation_of_an_invariant_names_its_number_and_events(registry: Re
 def test_an_unknown_kind_is_answered_with_a_near_miss(registry: Registry) -> None:
     with pytest.raises(PluginError, match=r"did you mean `process\.freeze`"):
         explain("process.freze", registry)
+
+
+def test_words_of_an_experiment_are_explained_from_their_types(registry: Registry) -> None:
+    assert re.search(r"^  warmup +a duration; optional$", explain("rto", registry), re.MULTILINE)
+    assert "beside it: where, nth, delay" in explain("point", registry)
+    assert all(len(explain(word, registry)) > 60 for word in WORDS)
 
 
 @pytest.mark.parametrize("kind", ["process.kill", "process.freeze", "network.partition"])

@@ -201,6 +201,11 @@ def test_steps_of_one_kind_are_numbered_and_named_steps_keep_their_name(load: Lo
     assert [step.name for step in experiment.method] == ["process.kill-1", "process.kill-2", "last"]
 
 
+def test_the_rest_may_be_written_as_a_condition(load: Load) -> None:
+    text = GOOD.replace("{nodes: rest}", "{rest: true}")
+    assert load(text).method == load(GOOD).method
+
+
 def test_after_may_name_a_kind_or_a_step(load: Load) -> None:
     text = GOOD.replace("  - fault: network.partition", "  - fault: network.partition\n    name: cut")
     assert load(text).method[1].when == After(step="cut", delay=2.0)
