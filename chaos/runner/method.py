@@ -85,17 +85,17 @@ class Method:
         self.failures: list[HealFailure] = []
         self.traces: list[str] = []  # of what plugins raised unexpectedly
 
-    def refuse(self, target: Target) -> str:
+    def refuse(self, target: Target) -> tuple[str, ...]:
         """What this target cannot carry, recorded; empty when it can carry every fault of the method."""
         refused = []
         for injection in self._injections:
             need = capability(type(injection.fault))
             if need is not None and not isinstance(target, need):
-                reason = f"{injection.action.kind} needs a target with {need.__name__}, which this one is not here"
-                injection.watch.give_up(reason)
+                means = (need.__doc__ or "").partition(".")[0]
+                reason = f"{injection.action.kind} needs {need.__name__}, which this target is not as started ({means})"
                 self._failed(injection, "inject", Unsupported(reason))
                 refused.append(reason)
-        return "; ".join(dict.fromkeys(refused))
+        return tuple(dict.fromkeys(refused))
 
     async def run(self, target: Target, over: Callable[[], Awaitable[None]]) -> None:
         """Arm every action, carry them out until `over()` returns, heal what stands."""

@@ -51,7 +51,7 @@ async def run(
     observer: Observer | None = None,
     signals: bool = True,
 ) -> RunResult:
-    """Run a schedule; writes `schedule.json` and `journal.jsonl` into `folder`, which must exist.
+    """Run a schedule; writes `schedule.json` and `journal.jsonl` into `folder`, which must exist and hold no journal.
 
     Returns once everything is healed and the target has ended, whatever happened: a target that does not start, a fault
     that fails, a limit, an abort. With `signals` (main thread only) INT, TERM, HUP and QUIT heal and end the run; a
@@ -65,7 +65,6 @@ async def run(
         | find_secrets(experiment.target.raw)
         | find_secrets(os.environ, shortest=8)  # nobody meant these for the target, so take only what looks like one
     )
-    _write_schedule(folder / "schedule.json", schedule, secrets)
     journal = Journal(folder / "journal.jsonl", secrets)
     recorder = Recorder(journal, observer)
     conductor = _Conductor(experiment, schedule, faults, triggers, recorder)
@@ -79,6 +78,7 @@ async def run(
         lab=lab,
     )
     try:
+        _write_schedule(folder / "schedule.json", schedule, secrets)
         await conductor.run(driver, launch, signals)
     finally:
         ending = conductor.ending
@@ -160,7 +160,7 @@ class _Conductor:
 
     async def _conduct(self, target: Target) -> None:
         if refused := self.method.refuse(target):
-            self.ending.ask("error", refused)
+            self.ending.ask("error", "; ".join(refused))
             return
         scene = RunScene(target, self._recorder)
         async with anyio.create_task_group() as watch:

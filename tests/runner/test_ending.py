@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -27,6 +28,10 @@ def runs_for(seconds: float, code: int = 0) -> Script:
         return code
 
     return script
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 # --- the ordinary ways -----------------------------------------------------------------------------------------------
@@ -398,6 +403,15 @@ async def test_settings_that_are_secret_are_in_no_file(play: Play, tmp_path: Any
     for name in ("journal.jsonl", "schedule.json"):
         assert "hf_abcdef" not in (tmp_path / name).read_text()
         assert "***" in (tmp_path / name).read_text()
+
+
+async def test_a_run_never_writes_over_another(play: Play, tmp_path: Path) -> None:
+    await play(experiment(step()))
+    before = contents(tmp_path)
+    with pytest.raises(FileExistsError):
+        await play(experiment(step(), step("other")))
+    assert contents(tmp_path) == before
+    assert LOG.count("closed") == 1
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------
