@@ -122,7 +122,7 @@ class Console:
 
         width, height = self._rich.size
         text = Text(no_wrap=True, overflow="ellipsis", end="")
-        head = [self.board.phase, self._progress(), f"{seconds(self._left())} left"]
+        head = [self.board.phase, self._progress(), f"{self._left():.0f} s left"]
         text.append(clean(self._title), "bold").append("  " + " · ".join(filter(None, head)) + "\n")
         for step, fault in self.board.faults.items():
             since = seconds(max(0.0, self._elapsed() - fault.since))
@@ -138,7 +138,7 @@ class Console:
         return max(self.board.now, self._clock() - self._began)
 
     def _left(self) -> float:
-        return float(round(max(0.0, self._wall - self._elapsed())))
+        return max(0.0, self._wall - self._elapsed())
 
     def _progress(self) -> str:
         board = self.board
