@@ -81,7 +81,7 @@ def decode_header(text: bytes) -> tuple[dict[str, Any], int]:
     try:
         header = json.loads(text)
         size = header.pop("body", 0)
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, TypeError) as error:
         raise Garbled("a header that is no JSON object") from error
     if not isinstance(size, int) or not 0 <= size <= MAX_BODY:
         raise Garbled(f"a body of {size} bytes")
