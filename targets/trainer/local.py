@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -143,7 +144,7 @@ class Job:
 
 def _addresses(nodes: int) -> dict[str, str]:
     """Loopback addresses that no other job of this machine is likely to have."""
-    network = f"127.{os.getpid() >> 8 & 127 | 128}.{os.getpid() & 255}"
+    network = f"127.{random.randrange(128, 255)}.{random.randrange(256)}"
     return {name: f"{network}.{i}" for i, name in enumerate(["s0", *(f"n{i}" for i in range(nodes))], 2)}
 
 

@@ -67,7 +67,8 @@ class Worker:
             self._train()
         except RuntimeError as error:  # what gloo and NCCL raise when a peer is gone
             print(f"rank {self._start.rank}, epoch {self._start.epoch}: {error}", flush=True)
-            traceback.print_exc()
+            if "gloo" not in str(error):
+                traceback.print_exc()
             self._control.phase = "broken"
             self._control.order("stop")  # never comes: a worker is stopped by its agent
         except Refused as refused:

@@ -24,7 +24,7 @@ class ScriptedLeader:
         self._agents: dict[str, Line] = {}
         self._workers: dict[tuple[int, int], Line] = {}  # (epoch, rank)
         self.refuse: Callable[[Frame], str | None] = lambda frame: None
-        self.ttl = 2.0
+        self.ttl, self.mute = 2.0, False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -36,25 +36,28 @@ class ScriptedLeader:
             line.close()
 
     def await_all(self, op: str, count: int = 1, *, timeout: float = 20.0, **fields: Any) -> list[Said]:
-        """The messages `op` with these fields, once there are `count`."""
-
-        def found() -> list[Said]:
-            return [s for s in self._said if s["op"] == op and all(s.get(k) == v for k, v in fields.items())]
-
+        """The messages `op` with these fields, oldest first, once there are `count`."""
         with self._news:
-            if not self._news.wait_for(lambda: len(found()) >= count, timeout):
+            if not self._news.wait_for(lambda: len(self.heard(op, **fields)) >= count, timeout):
                 seen = sorted({s["op"] for s in self._said})
-                raise AssertionError(f"{len(found())} of {count} × {op} {fields}; said: {seen}")
-            return found()
+                raise AssertionError(f"{len(self.heard(op, **fields))} of {count} × {op} {fields}; said: {seen}")
+            return self.heard(op, **fields)
+
+    def heard(self, op: str, **fields: Any) -> list[Said]:
+        """Such messages as have come so far."""
+        return [s for s in self._said if s["op"] == op and all(s.get(k) == v for k, v in fields.items())]
 
     def order_agent(self, node: str, op: str, **fields: Any) -> None:
         self._agents[node].send({"op": op, **fields})
 
+    def order_worker(self, epoch: int, rank: int, op: str, **fields: Any) -> None:
+        self._workers[epoch, rank].send({"op": op, "epoch": epoch, **fields})
+
     def order_workers(self, epoch: int, op: str, **fields: Any) -> None:
         """To every worker of that epoch."""
-        for (of, _), line in list(self._workers.items()):
+        for of, rank in list(self._workers):
             if of == epoch:
-                line.send({"op": op, "epoch": epoch, **fields})
+                self.order_worker(epoch, rank, op, **fields)
 
     def start(self, node: str, epoch: int, world: int) -> None:
         """Have the agent of `node` start all ranks of a group."""
@@ -104,12 +107,13 @@ class ScriptedLeader:
             self._agents[frame["node"]] = line
         elif frame["op"] == "hello":
             self._workers[frame["epoch"], frame["rank"]] = line
+        if self.mute:
+            return
         reply = {"id": frame.get("id"), "op": frame["op"]}
         if error := self.refuse(frame):
             line.send({**reply, "ok": False, "error": error})
         elif frame.get("id") is not None:
             line.send({**reply, "ok": True, "epoch": 1, "ttl": self.ttl, "heartbeat": 0.1})
-
 
 
 def _free_port() -> int:
