@@ -165,6 +165,9 @@ def _slots(driver: Any, raw: dict[str, Any], root: Node, problems: Problems) -> 
             problems.add(_locate(root, problem.reason), problem.reason, problem.fix)
     except (ChaosError, msgspec.ValidationError) as error:
         problems.add(_locate(root, str(error)), str(error))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        # The file is all that a driver looks at here, so what it stumbles over is a mistake of the file.
+        problems.add(root.place, f"the driver cannot read this file: {type(error).__name__}: {error}")
     return ()
 
 

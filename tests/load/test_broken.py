@@ -221,6 +221,11 @@ TARGET_ROWS: dict[str, tuple[str, str, str]] = {
         "points: [a]",
         "target.yaml:9:9: `points` is a mapping, not a list",
     ),
+    "what a driver stumbles over": (
+        "nodes: 4, ",
+        "",
+        "target.yaml:1:1: the driver cannot read this file: KeyError: 'nodes'",
+    ),
     "a complaint of the driver": ("members:", "announced:", "target.yaml:1:1: `$.description` has no members"),
 }
 

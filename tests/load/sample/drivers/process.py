@@ -14,7 +14,7 @@ class Process(Driver, frozen=True, kw_only=True):
     def slots(self, spec: JSON) -> tuple[Slot, ...]:
         if "members" not in spec:
             raise SpecError("`$.description` has no members")
-        nodes = spec["settings"].get("nodes")
+        nodes = spec["settings"]["nodes"]
         if not isinstance(nodes, int):
             raise SpecError(f"$.settings.nodes is no number: {nodes!r}")
         places = [(f"n{i}", {"rack": f"r{i // 2}"}) for i in range(nodes)]
