@@ -44,6 +44,7 @@ class Network:
 
         self.address = dict(nodes)
         self.namespaces: dict[str, int] = {}
+        self.rules: dict[str, Any] = {}  # a netlink socket in each node
         self.covered: dict[Pair, int] = {}  # how many cuts drop the packets of a pair
         self.home = namespace()
         with IPRoute() as host:
@@ -78,13 +79,18 @@ class Network:
         return node
 
     def add_tables(self) -> str:
-        """The table of rules in every node; the reason when the kernel has none."""
+        """An empty table of rules in every node, and a socket to change it; the reason when the kernel has none."""
         from pyroute2.netlink.exceptions import NetlinkError
+        from pyroute2.nftables.main import NFTables
 
+        # Before anything else sees the packet, whether it belongs to a known flow or not.
+        chain = {"hook": "prerouting", "type": "filter", "priority": -300, "policy": NF_ACCEPT}
         try:
             for node in self.address:
-                with self.rules(node) as rules:
-                    rules.table("add", name=TABLE)
+                with self.inside(node):
+                    rules = self.rules[node] = NFTables()
+                rules.table("add", name=TABLE)
+                rules.chain("add", table=TABLE, name=TABLE, **chain)
         except (NetlinkError, OSError) as error:
             return f"nftables is missing: {error}"
         return ""
@@ -103,13 +109,6 @@ class Network:
             yield
         finally:
             syscall("setns", self.home, CLONE_NEWNET)
-
-    @contextmanager
-    def rules(self, node: str) -> Iterator[Any]:
-        from pyroute2.nftables.main import NFTables
-
-        with self.inside(node), NFTables() as rules:
-            yield rules
 
     def cut(self, pairs: list[Pair]) -> dict[str, Any]:
         """Drop what goes from each first to each second node, and prove it; on failure nothing of it is left."""
@@ -137,21 +136,18 @@ class Network:
             if left:
                 self.covered[source, target] = left
             else:
-                with self.rules(target) as rules:
-                    rules.chain("del", table=TABLE, name=self.address[source])
+                handle = self.counted(source, target)[1]
+                self.rules[target].rule("del", table=TABLE, chain=TABLE, handle=handle)
 
     def drop(self, source: str, target: str) -> None:
-        """A chain a pair, named by the address it drops: before anything else sees the packet, known flows or not."""
+        """A rule in the target's node for what comes from the source's address."""
         from pyroute2.nftables.expressions import genex, ipv4addr, verdict
 
         if unknown := {source, target} - self.address.keys():
             raise NoProof(f"no such node: {', '.join(unknown)}")
-        address = self.address[source]
-        rule = ipv4addr(src=address), [genex("counter", {"bytes": 0, "packets": 0})], verdict(NF_DROP)
-        with self.rules(target) as rules:
-            chain = {"hook": "prerouting", "type": "filter", "priority": -300, "policy": NF_ACCEPT}
-            rules.chain("add", table=TABLE, name=address, **chain)
-            rules.rule("add", table=TABLE, chain=address, expressions=rule)
+        count = genex("counter", {"bytes": 0, "packets": 0})
+        rule = ipv4addr(src=self.address[source]), [count], verdict(NF_DROP)
+        self.rules[target].rule("add", table=TABLE, chain=TABLE, expressions=rule)
 
     def prove_dropped(self, source: str, target: str) -> dict[str, Any]:
         """Send a packet: it must be counted by the rule and must not arrive."""
@@ -175,13 +171,14 @@ class Network:
 
     def counted(self, source: str, target: str) -> tuple[int, int]:
         """Packets that the pair's rule has dropped, and the rule's handle."""
-        with self.rules(target) as rules:
-            for rule in rules.get_rules():
-                if rule.get_attr("NFTA_RULE_CHAIN") == self.address[source]:
-                    for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS"):
-                        if expression.get_attr("NFTA_EXPR_NAME") == "counter":
-                            counter = expression.get_attr("NFTA_EXPR_DATA")
-                            return counter.get_attr("NFTA_COUNTER_PACKETS"), rule.get_attr("NFTA_RULE_HANDLE")
+        address = socket.inet_aton(self.address[source])
+        for rule in self.rules[target].get_rules():
+            parts = {
+                e.get_attr("NFTA_EXPR_NAME"): e.get_attr("NFTA_EXPR_DATA")
+                for e in rule.get_attr("NFTA_RULE_EXPRESSIONS")
+            }
+            if parts["cmp"].get_attr("NFTA_CMP_DATA").get_attr("NFTA_DATA_VALUE") == address:
+                return parts["counter"].get_attr("NFTA_COUNTER_PACKETS"), rule.get_attr("NFTA_RULE_HANDLE")
         raise NoProof(f"the rule for packets from {source} to {target} is not there")
 
     @contextmanager

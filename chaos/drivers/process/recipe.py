@@ -14,7 +14,7 @@ from chaos.errors import TargetError
 
 LAB_ALIAS = "/dev/shm/chaos"  # inside the lab; a socket's path may have 108 bytes, a run's folder more
 SOCKET = "events.sock"
-MOST_NODES = 250
+MOST_NODES = 150
 
 
 class Recipe:
