@@ -187,6 +187,16 @@ def test_a_resize_draws_the_random_numbers_afresh_and_the_same_each_time(
     assert state.fingerprint().state["rng"] != first
 
 
+@pytest.mark.parametrize(("defect", "repeats"), [("none", False), (defects.DOUBLE_COUNT_AFTER_RESIZE, True)])
+def test_only_the_defect_repeats_samples_after_a_resize(
+    defect: str, repeats: bool, lease: LiveStore, group: Group, corpus: Corpus, tmp_path: Path
+) -> None:
+    trainer = Rank(group, corpus, lease, tmp_path, defect).trainer
+    trainer.resume(Restored(1, 4, world=4))
+    taken = [sample for _ in range(3) for sample in trainer.advance().samples]
+    assert (len(set(taken)) < len(taken)) == repeats
+
+
 def test_a_stale_worker_cannot_write_a_shard(saved: Rank, store: LiveStore) -> None:
     store.call("generation.begin", token=1, generation=1, step=5, world=1)
     store.call("epoch.advance", holder="tester", token=1, ttl=60, reason="test")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from targets.trainer import defects
-
 from .bench import Bench, bench
+from .scripted_leader import ScriptedLeader
 
 pytestmark = pytest.mark.slow
 STEPS, EVERY = 8, 4
@@ -35,73 +32,80 @@ def samples(running: Bench, epoch: int, world: int) -> list[list[int]]:
     return [sorted(s for event in step for s in event["samples"]) for step in done]
 
 
-@pytest.mark.parametrize("save", ["sync", "async"])
-def test_a_resumed_job_equals_the_uninterrupted_one_and_a_resize_keeps_state_and_samples(save: str) -> None:
-    with bench(steps=STEPS, checkpoint_every=EVERY, save=save) as running, running.leading() as leader:
-        running.form(2)
-        golden = running.epoch
-        leader.round(running.store, golden, 2, generation=1, step=4)
-        leader.round(running.store, golden, 2, generation=2, step=8)
-        leader.await_all("done", 2, epoch=golden)
-
-        loaded = running.form(2, generation=1, step=4)  # the job, resumed in the middle
-        saved = {e["rank"]: e["state"] for e in running.events("checkpoint.saved", epoch=golden, generation=1)}
-        assert {said["rank"]: said["state"] for said in loaded} == saved
-        leader.round(running.store, running.epoch, 2, generation=3, step=8)
-        leader.await_all("done", 2, epoch=running.epoch)
-        assert course(running, running.epoch, 2) == course(running, golden, 2)
-
-        (resized,) = running.form(1, generation=1, step=4)  # and once more by one rank alone
-        expected = {part: digest for part, digest in saved[0].items() if part != "rng"}
-        assert resized["state"] == expected
-        assert resized["loss"] == loaded[0]["loss"]
-        assert samples(running, running.epoch, 1) == samples(running, golden, 2)
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Bench]:
+    with bench(steps=STEPS, checkpoint_every=EVERY, keep=99, rot_generation=9) as running:
+        yield running
 
 
-def test_an_urgent_cut_comes_after_the_same_step_on_all_ranks_though_one_alone_was_asked() -> None:
-    with bench(steps=500, checkpoint_every=500) as running, running.leading() as leader:
-        running.form(2)
-        running.await_event("step.completed", step=3)
-        leader.order_worker(running.epoch, 1, "cut")
-        first, second = leader.await_all("ready", 2, epoch=running.epoch)
-        assert first["step"] == second["step"] < 500
-        leader.round(running.store, running.epoch, 2, generation=1, step=first["step"])
-        running.await_event("step.completed", step=first["step"] + 1)
-        running.disband()
+@pytest.fixture
+def leader(shared: Bench) -> Iterator[ScriptedLeader]:
+    with shared.leading() as leading:
+        yield leading
 
 
-def test_a_shard_that_rots_in_the_store_is_reported_and_an_older_generation_loads() -> None:
-    with bench(steps=STEPS, checkpoint_every=EVERY, rot_generation=2) as running, running.leading() as leader:
-        running.form(1)
-        leader.round(running.store, running.epoch, 1, generation=1, step=4)
-        leader.round(running.store, running.epoch, 1, generation=2, step=8)
-        epoch = running.new_epoch()
-        leader.start("n0", epoch, 1)
-        leader.order_workers(epoch, "load", generation=2, step=8)
-        (unloaded,) = leader.await_all("unloaded", epoch=epoch)
-        assert (unloaded["generation"], unloaded["reason"]) == (2, "digest")
-        (loaded,) = leader.load(epoch, 1, generation=1, step=4)
-        assert loaded["step"] == 4
+def check_resume_and_resize(running: Bench, leader: ScriptedLeader) -> None:
+    running.form(2)
+    golden = running.epoch
+    leader.round(running.store, golden, 2, generation=1, step=4)
+    leader.round(running.store, golden, 2, generation=2, step=8)
+    leader.await_all("done", 2, epoch=golden)
+
+    loaded = running.form(2, generation=1, step=4)  # the job, resumed in the middle
+    saved = {e["rank"]: e["state"] for e in running.events("checkpoint.saved", epoch=golden, generation=1)}
+    assert {said["rank"]: said["state"] for said in loaded} == saved
+    assert course(running, running.epoch, 2) == course(running, golden, 2)
+
+    (resized,) = running.form(1, generation=1, step=4)  # and once more by one rank alone
+    assert resized["state"] == {part: digest for part, digest in saved[0].items() if part != "rng"}
+    assert resized["loss"] == loaded[0]["loss"]
+    assert samples(running, running.epoch, 1) == samples(running, golden, 2)
 
 
-def test_a_save_that_the_store_does_not_want_is_reported_and_training_goes_on() -> None:
-    with bench(steps=6, checkpoint_every=2) as running, running.leading() as leader:
-        running.form(1)
-        leader.await_all("ready", step=2)
-        leader.order_workers(running.epoch, "save", generation=1, step=2)  # never begun at the store
-        (unsaved,) = leader.await_all("unsaved", epoch=running.epoch)
-        assert "unknown" in unsaved["reason"]
-        leader.order_workers(running.epoch, "release", generation=1, committed=False)
-        leader.round(running.store, running.epoch, 1, generation=2, step=4)
+def test_a_resumed_job_equals_the_uninterrupted_one_and_a_resize_keeps_state_and_samples(
+    shared: Bench, leader: ScriptedLeader
+) -> None:
+    check_resume_and_resize(shared, leader)
 
 
-def test_the_stale_stride_after_a_shrink_shows_in_the_samples() -> None:
-    settings = {"steps": STEPS, "checkpoint_every": EVERY, "defect": defects.DOUBLE_COUNT_AFTER_RESIZE}
-    with bench(**settings) as running, running.leading() as leader:
-        running.form(2)
-        leader.round(running.store, running.epoch, 2, generation=1, step=4)
-        os.kill(running.pid(1), signal.SIGKILL)
-        leader.await_all("worker.exited", epoch=running.epoch)
-        running.form(1, generation=1, step=4)
-        taken = list(itertools.chain(*samples(running, running.epoch, 1)))
-        assert len(set(taken)) < len(taken)
+def test_so_it_does_with_saves_behind_training() -> None:
+    with bench(steps=STEPS, checkpoint_every=EVERY, save="async") as running, running.leading() as leader:
+        check_resume_and_resize(running, leader)
+
+
+def test_an_urgent_cut_comes_after_the_same_step_on_all_ranks_though_one_alone_was_asked(
+    shared: Bench, leader: ScriptedLeader
+) -> None:
+    epoch = shared.new_epoch()
+    leader.start("n0", epoch, 2)
+    leader.order_worker(epoch, 1, "cut")
+    leader.load(epoch, 2, generation=0, step=0)
+    leader.round(shared.store, epoch, 2, generation=5, step=1)
+    shared.await_event("step.completed", epoch=epoch, step=2)
+
+
+def test_a_shard_that_rots_in_the_store_is_reported_and_another_generation_loads(
+    shared: Bench, leader: ScriptedLeader
+) -> None:
+    shared.form(1)
+    leader.round(shared.store, shared.epoch, 1, generation=8, step=4)
+    leader.round(shared.store, shared.epoch, 1, generation=9, step=8)
+    epoch = shared.new_epoch()
+    leader.start("n0", epoch, 1)
+    leader.order_workers(epoch, "load", generation=9, step=8)
+    (unloaded,) = leader.await_all("unloaded", epoch=epoch)
+    assert (unloaded["generation"], unloaded["reason"]) == (9, "digest")
+    (loaded,) = leader.load(epoch, 1, generation=8, step=4)
+    assert loaded["step"] == 4
+
+
+def test_a_save_that_the_store_does_not_want_is_reported_and_training_goes_on(
+    shared: Bench, leader: ScriptedLeader
+) -> None:
+    shared.form(1)
+    leader.await_all("ready", epoch=shared.epoch, step=4)
+    leader.order_workers(shared.epoch, "save", generation=11, step=4)  # never begun at the store
+    (unsaved,) = leader.await_all("unsaved", epoch=shared.epoch)
+    assert "unknown" in unsaved["reason"]
+    leader.order_workers(shared.epoch, "release", generation=11, committed=False)
+    leader.round(shared.store, shared.epoch, 1, generation=12, step=8)
