@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import selectors
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,37 @@ from chaos.runner import RunResult, run
 from .fakes import LOG, FakeDriver, Play, Script
 
 
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """asyncio in virtual time: when nothing is ready, the clock jumps to the next timer."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        super().__init__(_Jump(self))
+
+    def time(self) -> float:
+        return self._now
+
+    def jump(self, seconds: float) -> None:
+        self._now += seconds
+
+
+class _Jump(selectors.DefaultSelector):
+    def __init__(self, loop: VirtualLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(timeout if timeout is None else 0)
+        if not ready and timeout:
+            self._loop.jump(timeout)
+        return ready
+
+
+@pytest.fixture(params=["trio", "asyncio"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """Both: a run is on asyncio, trio tells mistakes that asyncio forgives."""
+    if request.param == "asyncio":
+        return "asyncio", {"loop_factory": VirtualLoop}
     return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
