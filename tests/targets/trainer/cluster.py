@@ -23,7 +23,7 @@ from targets.trainer.store.server import Server, Store
 from targets.trainer.wire import Frame, Refused, Unreachable, digest
 from targets.trainer.wire_async import BROKEN, AsyncCaller, AsyncLine
 
-from .conftest import Events
+from .recorded import Events
 
 FAST = {
     "nodes": 3, "steps": 30, "checkpoint_every": 10, "min_world": 2,
@@ -68,6 +68,8 @@ class Node:
         self.frozen_worker = False  # no heartbeats, no progress
         self.frozen = False  # nor of the agent
         self.lose_shard = False  # acknowledges a shard that it never wrote
+        self.save_seconds = 0.0
+        self.stale_step: int | None = None
         self.canary: Callable[[int], float] = lambda step: 1.0
         self.epochs: list[int] = []  # of the workers that it started
         self._scope: anyio.CancelScope | None = None
@@ -138,7 +140,8 @@ class Node:
                 tasks.start_soon(self._work, order)
             elif order["op"] == "stop":
                 if self._worker is not None:
-                    self._worker.cancel()
+                    worker, self._worker = self._worker, None  # an end on demand is not reported
+                    worker.cancel()
                 await self._send({"op": "stopped", "epoch": order["epoch"]})
                 self.ended = self._leaving
             elif order["op"] == "finish":
@@ -150,9 +153,10 @@ class Node:
     async def _work(self, start: Frame) -> None:
         self.epochs.append(start["epoch"])
         worker = Worker(self, start, self._leader)
-        with anyio.CancelScope() as self._worker:
+        with anyio.CancelScope() as scope:
+            self._worker = scope
             await worker.run(self.cluster.coordinators[self._leader])
-        if self._worker.cancel_called and not (self._scope and self._scope.cancel_called):
+        if self._worker is scope and scope.cancel_called and not (self._scope and self._scope.cancel_called):
             facts = {"node": self.name, "rank": start["rank"], "epoch": start["epoch"], "code": -9}
             await self._send({"op": "worker.exited", **facts})
 
@@ -230,7 +234,8 @@ class Worker:
             except Refused as refused:
                 await self._tell("unloaded", generation=generation, name=refused.fields["name"], reason=refused.error)
                 return
-        self._step = order["step"]
+        stale = self._node.stale_step
+        self._step = order["step"] if stale is None or not generation else stale
         state = {"model": f"{self._step}"}
         await self._tell("loaded", generation=generation, step=self._step, state=state, loss=loss)
 
@@ -242,6 +247,7 @@ class Worker:
         body = f"rank {self._rank} at step {self._step}, generation {generation}".encode()
         facts: dict[str, Any] = {"name": name, "length": len(body), "digest": digest(body)}
         token: dict[str, Any] = {"token": self._epoch, "generation": generation, "step": self._step, "rank": self._rank}
+        await anyio.sleep(self._node.save_seconds)
         try:
             if not self._node.lose_shard:
                 await self._store.call("shard.put", body=body, **facts, **token)
@@ -349,8 +355,6 @@ class Points:
         self._gate.set()
 
 
-import os
-DUMP=os.environ.get("DUMP")
 def record(monkeypatch: pytest.MonkeyPatch) -> Events:
     """Have `inside` hand every event of this process to a list."""
     events, lock = Events(), threading.Lock()
@@ -361,9 +365,11 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Events:
             return True
         with lock:
             events(message["k"], **message["d"])
-            if DUMP: print(f"{message['t']%1000:8.3f}", message["k"], message["d"])
         return True
 
     monkeypatch.setattr(inside, "_address", "recorded")
     monkeypatch.setattr(inside, "_send", send)
     return events
+
+
+MakeCluster = Callable[..., Cluster]

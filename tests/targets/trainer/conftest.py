@@ -14,16 +14,8 @@ from targets.trainer.settings import Address, Settings
 from targets.trainer.store.server import Server, Store
 from targets.trainer.wire import Caller, Frame, digest
 
-
-class Events(list[tuple[str, dict[str, Any]]]):
-    """What was emitted, in order."""
-
-    def __call__(self, kind: str, /, **data: Any) -> None:
-        self.append((kind, data))
-
-    def of(self, kind: str, **where: Any) -> list[dict[str, Any]]:
-        """Data of the events of that kind whose fields equal `where`."""
-        return [d for k, d in self if k == kind and where.items() <= d.items()]
+from .cluster import FAST, Cluster, MakeCluster, record
+from .recorded import Events
 
 
 class LiveStore:
@@ -88,3 +80,16 @@ def open_store(tmp_path: Path) -> OpenStore:
 def store(open_store: OpenStore) -> Iterator[LiveStore]:
     with open_store() as live:
         yield live
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeCluster:
+    def made(**settings: Any) -> Cluster:
+        return Cluster(Settings(**{**FAST, **settings}), tmp_path, record(monkeypatch))
+
+    return made

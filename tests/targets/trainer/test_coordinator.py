@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import anyio
 import pytest
 
-from targets.trainer.settings import Settings
-
-from .cluster import FAST, Cluster, Points, record
+from .cluster import MakeCluster, Points
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
-
-MakeCluster = Callable[..., Cluster]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeCluster:
-    def made(**settings: Any) -> Cluster:
-        return Cluster(Settings(**{**FAST, **settings}), tmp_path, record(monkeypatch))
-
-    return made
 
 
 async def test_a_healthy_job_saves_every_cut_and_completes(make: MakeCluster) -> None:

@@ -12,7 +12,8 @@ import pytest
 from targets.trainer.store.ledger import Ledger
 from targets.trainer.wire import Refused
 
-from .conftest import Events, LiveStore, OpenStore
+from .conftest import LiveStore, OpenStore
+from .recorded import Events
 
 
 def lead(store: LiveStore, holder: str = "coordinator-0", ttl: float = 10.0) -> int:
