@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from pathlib import Path
 
 import anyio
 
-from chaos.api import JSON, Cut, Launch, Links, Signals
+from chaos.api import Cut, Launch, Links, Signals
 from chaos.drivers.process import Process
-from chaos.history import Event
+from chaos.testing import Recorder
 
 # Each member has a child in a session of its own, which ignores what it can.
 MEMBER = """
@@ -23,17 +22,6 @@ signal.pause()
 """
 
 
-class Stage:
-    def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
-        return Event(0, t or time.monotonic(), time.time(), source, kind, data)
-
-    def log_line(self, member: str, line: str) -> None:
-        print(member, line)
-
-    async def at_point(self, source: str, point: str, data: JSON) -> None:
-        await anyio.sleep_forever()
-
-
 async def main(lab: bool, folder: Path) -> None:
     members = [
         {"name": name, "role": "program", "node": f"n-{name}", "command": ["python", "-S", "-c", MEMBER]}
@@ -41,7 +29,7 @@ async def main(lab: bool, folder: Path) -> None:
     ]
     spec = {"members": members, "nodes": [{"name": "n-a"}, {"name": "n-b"}], "stop-grace": "100ms"}
     launch = Launch(spec=spec, settings={}, folder=folder, base=folder, points=(), lab=lab)
-    async with Process().open(launch, Stage()) as target:
+    async with Process().open(launch, Recorder()) as target:
         await target.wait_ready()
         members_alive = target.members()
         assert isinstance(target, Signals)

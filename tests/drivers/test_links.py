@@ -14,18 +14,12 @@ import pytest
 from chaos.api import Cut, Launch, Links
 from chaos.drivers.process import Process
 from chaos.errors import NotLanded
-
-from .conftest import Recorder
+from chaos.testing import Recorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 Make = Callable[..., Launch]
 
 NODES = [{"name": "n-a"}, {"name": "n-b"}, {"name": "n-c"}]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def dropped(proof: dict[str, object]) -> dict[tuple[str, str], bool]:

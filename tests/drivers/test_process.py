@@ -13,8 +13,7 @@ import pytest
 from chaos.api import Files, Launch, Links, Member, Signals
 from chaos.drivers.process import Process
 from chaos.errors import NotLanded, TargetError
-
-from .conftest import Recorder
+from chaos.testing import Recorder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 Make = Callable[..., Launch]
@@ -39,11 +38,6 @@ FORKER = """
     inside.emit("worker.buried")
     signal.pause()
 """
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(params=[True, False], ids=["lab", "no-lab"])
@@ -257,7 +251,13 @@ async def test_the_target_has_ended_when_the_deciding_role_exits(stage: Recorder
 
 
 async def test_a_member_that_ignores_sigterm_is_killed_after_the_grace(stage: Recorder, launch: Make) -> None:
-    source = SLEEPER.replace("signal.pause()", "signal.signal(15, signal.SIG_IGN)\n    while True: signal.pause()")
+    source = """
+        import signal
+        from chaos import inside
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        inside.emit("it.runs")
+        while True: signal.pause()
+    """
     async with Process().open(launch({"a": source}, **{"stop-grace": "50ms"}), stage):
         await stage.until("it.runs")
     assert (await stage.until("member.exited")).data["code"] == -signal.SIGKILL

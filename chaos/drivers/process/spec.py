@@ -11,7 +11,7 @@ import msgspec
 
 from chaos.api import JSON, Slot
 from chaos.errors import SpecError
-from chaos.units import UnitError, parse_duration
+from chaos.units import parse_duration
 
 _VARIABLE = re.compile(r"\$\{([^{}]*)\}")
 
@@ -22,12 +22,12 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     event: str
     within: str = "60s"
 
+    def __post_init__(self) -> None:
+        parse_duration(self.within)
+
     @property
     def seconds(self) -> float:
-        try:
-            return parse_duration(self.within)
-        except UnitError as error:
-            raise SpecError(f"ready.within: {error}") from error
+        return parse_duration(self.within)
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,12 +78,13 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     ends: Ends | None = None
     stop_grace: str = "2s"
 
+    def __post_init__(self) -> None:
+        parse_duration(self.stop_grace)
+
     @property
     def grace(self) -> float:
-        try:
-            return parse_duration(self.stop_grace)
-        except UnitError as error:
-            raise SpecError(f"stop-grace: {error}") from error
+        """Seconds between SIGTERM and SIGKILL."""
+        return parse_duration(self.stop_grace)
 
     def node_names(self) -> tuple[str, ...]:
         """All nodes, in order of declaration."""

@@ -1,0 +1,85 @@
+"""The lab needs no root; and where user namespaces are closed, it says so and what to do instead."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+HARNESS = Path(__file__).with_name("harness.py")
+NOBODY = 65534
+SITE = Path(msgspec.__file__).parents[1]
+# Enter a user namespace in which no further one may be made, as on a machine that closes them.
+CLOSED = """
+import ctypes, os, sys
+ctypes.CDLL(None).unshare(0x10000000)
+open("/proc/sys/user/max_user_namespaces", "w").write("0")
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+def as_nobody(python: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SITE}"}
+    return subprocess.run(
+        [python, *arguments],
+        user=NOBODY, group=NOBODY, extra_groups=[], cwd=folder, env=environment, capture_output=True, text=True,
+        timeout=30,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter that an unprivileged user may run, with the packages of this one."""
+    if os.getuid() != 0:
+        pytest.skip("not root: all other tests run unprivileged already")
+    for python in dict.fromkeys((sys.executable, "/usr/bin/python3")):
+        try:
+            if as_nobody(python, "-c", "import chaos.api, anyio, pyroute2", folder=Path("/")).returncode == 0:
+                return python
+        except OSError:
+            continue
+    pytest.skip("no interpreter that nobody may run has the packages")
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of nobody's that nobody can reach."""
+    folder = tmp_path_factory.mktemp("nobody")
+    for parent in (folder, *folder.parents):
+        if parent.stat().st_uid == 0 and parent != Path("/") and parent != Path("/tmp"):
+            parent.chmod(parent.stat().st_mode | 0o011)
+    os.chown(folder, NOBODY, NOBODY)
+    return folder
+
+
+def test_nobody_builds_a_lab_and_cuts_its_links(python: str, folder: Path) -> None:
+    done = as_nobody(python, str(HARNESS), "lab", str(folder / "run"), "--once", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "runs 2 True\n"), done.stderr
+
+
+def test_nobody_runs_members_without_a_lab(python: str, folder: Path) -> None:
+    done = as_nobody(python, str(HARNESS), "no-lab", str(folder / "run"), "--once", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "runs 2 False\n"), done.stderr
+
+
+def test_closed_user_namespaces_are_told_with_the_way_round(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLOSED, str(HARNESS), "lab", str(tmp_path / "run"), "--once"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert done.returncode != 0
+    message = done.stderr.strip().splitlines()[-1]
+    assert "TargetError: the lab cannot be built: user namespaces are closed" in message
+    assert "/proc/sys/user/max_user_namespaces is 0" in message
+    assert "--no-lab" in message
+
+
+def test_without_user_namespaces_members_still_run(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", CLOSED, str(HARNESS), "no-lab", str(tmp_path / "run"), "--once"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (0, "runs 2 False\n"), done.stderr
