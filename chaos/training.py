@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -65,18 +66,19 @@ class Lineage:
     def __init__(self, history: History) -> None:
         self.groups = _groups(history)
         self.runs: list[dict[int, Execution]] = [{} for _ in self.groups]
+        self._ordered: dict[int, list[Execution]] = {}
         by_epoch: dict[Any, list[Group]] = {}
         for group in self.groups:
             by_epoch.setdefault(group.epoch, []).append(group)
         for event in history.of("step.completed"):
             data = event.data
             epoch, step = data.get("epoch"), data.get("step")
+            if step is None:
+                continue
             known = by_epoch.get(epoch)
             if known is None:
                 known = by_epoch[epoch] = [self._implicit(event)]
             group = known[0] if len(known) == 1 else _at(known, event.seq)
-            if step is None:
-                continue
             run = self.runs[group.index]
             execution = run.get(step)
             if execution is None:
@@ -114,6 +116,13 @@ class Lineage:
         formed = [g for g in self.groups if g.seq < seq]
         return formed[-1] if formed else None
 
+    def ordered(self, group: int) -> list[Execution]:
+        """That group's executions in the order in which they were begun, which is that of the steps."""
+        found = self._ordered.get(group)
+        if found is None:
+            found = self._ordered[group] = list(self.runs[group].values())
+        return found
+
     def frontier(self, event: Event) -> tuple[int, Execution | None]:
         """The last step that any rank of the group had completed at that event, and its execution.
 
@@ -123,21 +132,25 @@ class Lineage:
         group = self.group_at(event.seq)
         if group is None:
             return 0, None
-        step, found = group.step, None
-        for number, execution in self.runs[group.index].items():
-            if number >= step and (execution.first.seq < event.seq or execution.first.t <= event.t):
-                step, found = number, execution
-        return step, found
+        run = self.ordered(group.index)
+        end = bisect_left(run, event.seq, key=lambda e: e.first.seq)
+        while end < len(run) and run[end].first.t <= event.t:
+            end += 1
+        return (run[end - 1].step, run[end - 1]) if end else (group.step, None)
 
     def progress(self, step: int, seq: int) -> Execution | None:
         """The first step beyond `step` that a whole group completed after event `seq`."""
         best: Execution | None = None
-        for run in self.runs:
-            for execution in run.values():
-                if execution.step > step and execution.last.seq > seq and execution.whole:
-                    if best is None or execution.last.seq < best.last.seq:
-                        best = execution
-                    break  # steps of one group come in order
+        for group in self.groups:
+            if best is not None and group.seq > best.last.seq:
+                break
+            run = self.ordered(group.index)
+            start = max(
+                bisect_left(run, seq + 1, key=lambda e: e.last.seq), bisect_left(run, step + 1, key=lambda e: e.step)
+            )
+            found = next((e for e in islice(run, start, None) if e.whole), None)
+            if found is not None and (best is None or found.last.seq < best.last.seq):
+                best = found
         return best
 
 

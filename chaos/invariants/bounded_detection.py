@@ -32,7 +32,7 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         for event in history.of("failure.detected"):
             if event.get("class") == "corruption" and damage:
                 continue  # the damage itself is on record: whoever caused it, this is no false alarm
-            if not any(self._explains(history, roster, fault, event) for fault in faults):
+            if not any(self._explains(history, roster, fault, event) for fault in reversed(faults)):
                 return failed(
                     f"false alarm: {event.get('member')} was declared {event.get('class') or 'failed'} "
                     f"({event.get('reason')}) though no fault explains it",

@@ -73,23 +73,26 @@ def _holes(lasting: Sequence[Execution], begun_at: int) -> Verdict | None:
 
 def _slices(lasting: Sequence[Execution], batch: int | None) -> Verdict | None:
     for execution in lasting:
-        seqs = few([e.seq for e in execution.ranks.values()])
         if not execution.whole:
             world = execution.group.world or execution.first.get("world") or 0
             absent = [rank for rank in range(world) if rank not in execution.ranks]
             return failed(
                 f"step {execution.step} (epoch {execution.group.epoch}) lasted without the slice of rank "
                 f"{listed(absent)} of {world}",
-                seqs,
+                _seqs(execution),
             )
         count = sum(len(e.data.get("samples") or ()) for e in execution.ranks.values())
         if batch is not None and count and count != batch:
             return failed(
                 f"step {execution.step} (epoch {execution.group.epoch}, world {len(execution.ranks)}) consumed "
                 f"{count} samples instead of the global batch of {batch}",
-                seqs,
+                _seqs(execution),
             )
     return None
+
+
+def _seqs(execution: Execution) -> tuple[int, ...]:
+    return few([e.seq for e in execution.ranks.values()])
 
 
 class _Passes:
@@ -168,5 +171,5 @@ class _Passes:
         return failed(
             f"data epoch {self.label} began at step {execution.step} though {left} of {self.dataset} samples of the "
             f"one before had not been consumed",
-            few([e.seq for e in execution.ranks.values()]),
+            _seqs(execution),
         )

@@ -26,15 +26,14 @@ class LastGoodKept(Invariant, frozen=True, kw_only=True):
         doubt: Verdict | None = None
         evidence: list[int] = []
         for event in history.of(*Generations.KINDS):
-            generation, newest, commit = (
-                event.get("generation"),
-                state.newest,
-                state.committed.get(event.get("generation")),
-            )
-            state.take(event)
             if event.kind == "checkpoint.committed":
+                state.take(event)
                 evidence.append(event.seq)
-            if commit is None or event.kind == "checkpoint.committed":
+                continue
+            generation = event.get("generation")
+            commit, newest = state.committed.get(generation), state.newest
+            state.take(event)
+            if commit is None:
                 continue
             seqs = (commit.seq, *few([e.seq for e in removed]), event.seq)
             if event.kind == "checkpoint.damaged":

@@ -256,10 +256,9 @@ def _loss(history: History, line: Lineage, episode: _Episode, start: Event) -> _
                 note = f"the target went on from step {frontier} to {late} before the fault stopped it"
             frontier, found = late, last
     steps = frontier - group.step
-    path = _path(line, first, frontier)
-    if found is None and path and path[-1].step == frontier:
-        found = path[-1]
-    samples = _samples(history, [e for e in path if e.step > group.step], steps)
+    path = _path(line, first, group.step, frontier)
+    found = found or path.get(frontier)
+    samples = _samples(history, [e for step, e in path.items() if step > group.step], steps)
     return _Loss(
         frontier=frontier,
         steps=steps,
@@ -270,12 +269,16 @@ def _loss(history: History, line: Lineage, episode: _Episode, start: Event) -> _
     )
 
 
-def _path(line: Lineage, first: Group, frontier: int) -> list[Execution]:
-    """What the job was made of just before group `first` was formed, up to `frontier`, one execution a step."""
-    kept: dict[int, Execution] = {}
-    for group, run in zip(line.groups[: first.index], line.runs, strict=False):
-        kept = {step: e for step, e in kept.items() if step <= group.step} | run
-    return [e for step, e in sorted(kept.items()) if step <= frontier]
+def _path(line: Lineage, first: Group, cut: int, frontier: int) -> dict[int, Execution]:
+    """What the job was made of just before group `first` was formed: the executions of steps `cut` to `frontier`."""
+    path: dict[int, Execution] = {}
+    for group in reversed(line.groups[: first.index]):
+        run = line.runs[group.index]
+        path |= {step: run[step] for step in range(max(group.step + 1, cut), frontier + 1) if step in run}
+        frontier = min(frontier, group.step)
+        if frontier < cut:
+            break
+    return path
 
 
 def _samples(history: History, lost: list[Execution], steps: int) -> int | None:
@@ -287,14 +290,13 @@ def _samples(history: History, lost: list[Execution], steps: int) -> int | None:
 
 
 def _seconds(
-    line: Lineage, path: list[Execution], group: Group, frontier: int, found: Execution | None
+    line: Lineage, path: dict[int, Execution], group: Group, frontier: int, found: Execution | None
 ) -> float | None:
     """From the restored cut to the frontier."""
     if frontier <= group.step:
         return 0.0
-    cut = next((e.last.t for e in path if e.step == group.step), None)
-    if cut is None and group.step == line.groups[0].step:
-        cut = line.groups[0].t
+    saved = path.get(group.step)
+    cut = saved.last.t if saved else line.groups[0].t if group.step == line.groups[0].step else None
     return None if found is None or cut is None else max(found.first.t - cut, 0.0)
 
 
