@@ -15,7 +15,7 @@ from chaos.api import Selector
 from chaos.errors import TargetError
 from chaos.experiment import Mode
 from chaos.history import Event
-from chaos.trigger import At, OnEvent
+from chaos.trigger import After, At, OnEvent
 
 from .fakes import LOG, FakeTarget, Play, Script, experiment, kinds, steady, step
 
@@ -169,6 +169,29 @@ async def test_an_abort_cuts_an_injection_short(play: Play) -> None:
     assert LOG == ["1 inject worker-0", "2.25 heal worker-0", "closed"]
     assert history[-1].t == 2.25
     assert history.of("fault.failed")[0].get("phase") == "inject"
+
+
+@pytest.mark.parametrize("moment", [n / 10 + 0.05 for n in range(0, 80, 5)])
+async def test_at_whatever_moment_a_run_is_aborted_everything_is_healed(play: Play, moment: float) -> None:
+    guard = steady("memory", read=lambda now: now, at_least=None, at_most=moment, every=0.1)
+    it = experiment(
+        step("one", slow=1.0, hold=1.0, heal=0.5),
+        step("two", when=After(step="one", delay=0.3), slow=0.7, hold=2.0, heal=0.3, members=Selector(ranks=(1,))),
+        step("three", when=At(seconds=2.15), hold=None, members=Selector(ranks=(2,))),
+        step("kill", when=At(seconds=3.25), kill=True, slow=0.8, members=Selector(roles=("coordinator",))),
+        abort=(guard,),
+        limits={"settle": 60.0},
+    )
+    result, history = await play(it)
+    assert result.reason == "abort"
+    assert LOG[-1] == "closed"
+    begun = [line.split()[2] for line in LOG if " inject " in line]
+    assert sorted(begun) == sorted(line.split()[2] for line in LOG if " heal " in line)
+    assert all(float(line.split()[0]) <= moment + 0.11 for line in LOG if " inject " in line)
+    assert history[-1].t <= moment + 0.11 + 0.5
+    for name in ("one", "two", "three"):
+        landed, healed = (kinds(history, f"fault:{name}").count(f"fault.{k}") for k in ("landed", "healed"))
+        assert landed == healed
 
 
 async def test_a_guard_without_a_value_does_not_abort(play: Play) -> None:
