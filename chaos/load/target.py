@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os.path import normpath
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from chaos.api import Slot
+from chaos.api import Duration, Slot
 from chaos.errors import ChaosError, SpecError
 from chaos.experiment import TargetSpec
 from chaos.load.document import INVALID, Node, Place, Problems, compose, read, show
@@ -50,7 +50,9 @@ def load_target(
     # A setting that is wrong leaves its default: what the file declares can still be checked.
     settings = _settings(entries, given, overrides, reader)
     before = len(problems)
-    raw = {**substitute(root, settings, problems, leave=DRIVERS_OWN).plain(), "settings": settings} if known else {}
+    filled = substitute(root, settings, problems, leave=DRIVERS_OWN)
+    _check_times(filled, declared.get("events"), reader)
+    raw = {**filled.plain(), "settings": settings} if known else {}
     slots = _slots(driver, raw, root, problems) if known and len(problems) == before else ()
     if not known or len(problems) > before:
         return None
@@ -80,6 +82,23 @@ def _declared(node: Node, what: str, reader: Reader) -> dict[str, tuple[str, ...
         return {}
     read = {k: () if n.value is None else reader.read(n, tuple[str, ...]) for k, n in node.value.items()}
     return {kind: fields for kind, fields in read.items() if fields is not INVALID}
+
+
+def _check_times(root: Node, events: Collection[str] | None, reader: Reader) -> None:
+    """What the start and the end wait for: an event that nobody emits would be waited for in vain."""
+    entries = root.value if isinstance(root.value, dict) else {}
+    members = entries["members"].value if "members" in entries else []
+    parts = [entries, *(m.value for m in (members if isinstance(members, list) else ()) if isinstance(m.value, dict))]
+    for ready in (part["ready"] for part in parts if "ready" in part):
+        fields = reader.mapping(ready, "`ready`", ("event", "within"), ("event",))
+        if "within" in fields:
+            reader.read(fields["within"], Duration)
+        kind: Any = reader.read(fields["event"], str) if "event" in fields else INVALID
+        if events is not None and kind is not INVALID and kind not in events:
+            reason = f"`{kind}` is not declared under `events`, so it would be waited for in vain"
+            reader.problems.add(fields["event"].place, reason, did_you_mean(kind, events))
+    if "stop-grace" in entries:
+        reader.read(entries["stop-grace"], Duration)
 
 
 def _settings(

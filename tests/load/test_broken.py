@@ -226,6 +226,17 @@ TARGET_ROWS: dict[str, tuple[str, str, str]] = {
         "",
         "target.yaml:1:1: the driver cannot read this file: KeyError: 'nodes'",
     ),
+    "waiting for an event that nobody emits": (
+        "ends:",
+        "ready: {event: step.complete}\nends:",
+        "target.yaml:12:16: `step.complete` is not declared under `events`, so it would be waited for in vain (did you",
+    ),
+    "a member that is ready in no time": (
+        "node: ",
+        "ready: {event: step.completed, within: 20}, node: ",
+        "target.yaml:13:72: `20` has no unit",
+    ),
+    "a grace without unit": ("ends:", "stop-grace: 2\nends:", "target.yaml:12:13: `2` has no unit"),
     "a complaint of the driver": ("members:", "announced:", "target.yaml:1:1: `$.description` has no members"),
 }
 
