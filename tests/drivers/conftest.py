@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from chaos import doctor
 from chaos.api import JSON, Launch
 from chaos.testing import Recorder
 
@@ -36,6 +39,8 @@ def launch(tmp_path: Path) -> Callable[..., Launch]:
         folder: Path = tmp_path,
         **more: Any,
     ) -> Launch:
+        if lab:
+            need_user_namespaces()
         members = [
             {"name": name, "role": "program", "command": ["python", "-c", textwrap.dedent(source)], **place(name, node)}
             for name, source in programs.items()
@@ -50,3 +55,15 @@ def launch(tmp_path: Path) -> Callable[..., Launch]:
 def place(name: str, node: str) -> JSON:
     """`node="n-"` puts member `a` on node `n-a`."""
     return {"node": f"{node}{name}"} if node else {}
+
+
+def need_user_namespaces() -> None:
+    """Skip where the kernel gives nobody a lab; where it does, a lab that cannot be built is a failure."""
+    if reason := _closed():
+        pytest.skip(reason)
+
+
+@functools.cache
+def _closed() -> str:
+    (row,) = anyio.run(doctor.user_namespaces)
+    return "" if row.ok else f"user namespaces are closed: {row.detail}"

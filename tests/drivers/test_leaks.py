@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from .conftest import need_user_namespaces
+
 pytestmark = pytest.mark.slow
 
 HARNESS = Path(__file__).with_name("harness.py")
@@ -92,6 +94,8 @@ def test_a_killed_supervisor_takes_its_members_along(lab: str, tmp_path: Path) -
 
 
 def start(lab: str, folder: Path) -> subprocess.Popen[bytes]:
+    if lab == "lab":
+        need_user_namespaces()
     (folder / "run" / "data" / "runs").unlink(missing_ok=True)
     return subprocess.Popen([sys.executable, str(HARNESS), lab, str(folder / "run")], cwd=ROOT)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from .conftest import need_user_namespaces
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -60,6 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nobody_builds_a_lab_and_cuts_its_links(python: str, folder: Path) -> None:
+    need_user_namespaces()
     done = as_nobody(python, str(HARNESS), "lab", str(folder / "run"), "--once", folder=folder)
     assert (done.returncode, done.stdout) == (0, "runs 2 True\n"), done.stderr
 
@@ -70,6 +73,7 @@ def test_nobody_runs_members_without_a_lab(python: str, folder: Path) -> None:
 
 
 def test_closed_user_namespaces_are_told_with_the_way_round(tmp_path: Path) -> None:
+    need_user_namespaces()  # the test itself enters one, to close it
     command = [sys.executable, "-c", CLOSED, str(HARNESS), "lab", str(tmp_path / "run"), "--once"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert done.returncode != 0
@@ -80,6 +84,7 @@ def test_closed_user_namespaces_are_told_with_the_way_round(tmp_path: Path) -> N
 
 
 def test_without_user_namespaces_members_still_run(tmp_path: Path) -> None:
+    need_user_namespaces()  # the test itself enters one, to close it
     command = [sys.executable, "-c", CLOSED, str(HARNESS), "no-lab", str(tmp_path / "run"), "--once"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (0, "runs 2 False\n"), done.stderr

@@ -20,6 +20,8 @@ from chaos.faults.process.preempt import Preempt
 from chaos.selection import select
 from chaos.testing import Recorder, check_driver
 
+from .conftest import need_user_namespaces
+
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 # An agent with a worker that it forked; the worker goes on TERM, the agent ignores it.
@@ -52,12 +54,8 @@ NODE_1 = Selector(nodes=("n1",))
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def launch(tmp_path: Path) -> Launch:
+    need_user_namespaces()
     root = Path(__file__).parents[2]
     return Launch(spec=SPEC, settings=SPEC["settings"], folder=tmp_path / "run", base=root, points=())
 
