@@ -12,7 +12,7 @@ from chaos.inside import emit, recovery_path
 from targets.trainer.coordinator.crew import Crew
 from targets.trainer.coordinator.failure import Change
 from targets.trainer.coordinator.formation import Formation
-from targets.trainer.coordinator.leader import Leader
+from targets.trainer.coordinator.leader import FAREWELL, Leader
 from targets.trainer.coordinator.lease import Deposed, Finished, Lease
 from targets.trainer.coordinator.members import Door
 from targets.trainer.coordinator.vault import Vault
@@ -53,6 +53,7 @@ class Coordinator:
                 lease = Lease(self._store, self._place.member, self._settings)
                 pause = await lease.try_acquire()
         except Finished as finished:
+            await anyio.sleep(2 * FAREWELL)  # whoever led to the end, ends first
             return 0 if finished.outcome == "completed" else 1
 
     async def _term(self, lease: Lease) -> int | None:
