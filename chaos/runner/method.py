@@ -153,6 +153,9 @@ class Method:
             self._recorder.record(injection.source, "fault.injecting", {**injection.whom(), **cause})
             context = injection.fault.inject(target, *injection.hit)
             landing = await self._enter(injection, context)
+        if isinstance(border.error, HealFailed):  # what had been done before the failure could not be undone
+            self._heal_failed(injection, border.error, border.trace())
+            return
         if border.error is not None:
             self._failed(injection, "inject", border.error, border.trace())
             return
@@ -167,14 +170,13 @@ class Method:
     async def _enter(self, injection: Injection, context: AbstractAsyncContextManager[Landing]) -> Landing:
         injection.phase = "injecting"
         self.standing.append(injection)
-        landing = None
         try:
             landing = await context.__aenter__()
+            injection.phase = "landed"
         finally:
-            if landing is None:
+            if injection.phase == "injecting":
                 self.standing.remove(injection)
-        injection.phase = "landed"
-        return landing
+        return landing if isinstance(landing, Landing) else Landing({})  # a fault that yields nothing proves nothing
 
     def _aim(self, injection: Injection, target: Target) -> None:
         """Resolve the selectors against those who live now."""
@@ -215,14 +217,11 @@ class Method:
         error = border.error
         if limit.cancelled_caught:
             error = HealFailed(f"the heal took longer than {self._limits.heal:g}s", injection.undo())
-        if error is not None:
-            undo = error.undo if isinstance(error, HealFailed) else injection.undo()
-            self.failures.append(HealFailure(step=injection.action.step, message=str(error), undo=undo))
-            self._ending.ask("error", f"a heal failed: {error}")
-            self._failed(injection, "heal", error, border.trace(), undo)
         self.standing.remove(injection)
         injection.phase = "over"
-        if error is None and landing.evidence and not injection.fault.instant:
+        if error is not None:
+            self._heal_failed(injection, error, border.trace())
+        elif landing.evidence and not injection.fault.instant:
             seconds = round(anyio.current_time() - began, 6)
             about = {"kind": injection.action.kind, "evidence": landing.healed, "seconds": seconds}
             self._recorder.record(injection.source, "fault.healed", about)
@@ -232,6 +231,12 @@ class Method:
     def _missed(self, injection: Injection, reason: str) -> None:
         injection.phase = "over"
         self._recorder.record(injection.source, "fault.missed", {"reason": reason})
+
+    def _heal_failed(self, injection: Injection, error: Exception, trace: str) -> None:
+        undo = error.undo if isinstance(error, HealFailed) else injection.undo()
+        self.failures.append(HealFailure(step=injection.action.step, message=str(error), undo=undo))
+        self._ending.ask("error", f"a heal failed: {error}")
+        self._failed(injection, "heal", error, trace, undo)
 
     def _failed(self, injection: Injection, phase: str, error: Exception, trace: str = "", undo: str = "") -> None:
         injection.phase = "over"

@@ -122,7 +122,7 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
     members: Selector = Selector(names=("worker-0",))
     slow: float = 0.0  # seconds to inject
     heal: float = 0.0  # seconds to heal
-    fail: str = ""  # inject, crash, heal, crash-heal or unproved
+    fail: str = ""  # inject, crash, stuck, heal, crash-heal, unproved or nothing
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
@@ -132,6 +132,8 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
         name = "+".join(m.name for m in hit[0].members) or "+".join(hit[0].nodes)
         if self.fail == "inject":
             raise NotLanded("it did not take")
+        if self.fail == "stuck":
+            raise HealFailed("half of it is done", "undo that half by hand")
         if self.fail == "crash":
             raise ZeroDivisionError("a bug in the fault")
         LOG.append(f"{target.now():g} inject {name}")
@@ -139,7 +141,7 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
             await anyio.sleep(self.slow)
             LOG.append(f"{target.now():g} landed {name}")
             landing = Landing({} if self.fail == "unproved" else {"who": name})
-            yield landing
+            yield landing if self.fail != "nothing" else None  # type: ignore[misc]
             landing.healed = {"back": name}
         finally:
             with anyio.CancelScope(shield=self.heal < 1000):

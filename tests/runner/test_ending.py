@@ -296,8 +296,9 @@ async def test_a_fault_that_does_not_land_is_told_and_the_run_goes_on(play: Play
     assert history.of("fault.landed")[0].source == "fault:other"
 
 
-async def test_a_fault_without_proof_has_not_landed_and_is_healed(play: Play) -> None:
-    _, history = await play(experiment(step(fail="unproved")))
+@pytest.mark.parametrize("fail", ["unproved", "nothing"])
+async def test_a_fault_without_proof_has_not_landed_and_is_healed(play: Play, fail: str) -> None:
+    _, history = await play(experiment(step(fail=fail)))
     assert not history.of("fault.landed", "fault.healed")
     assert history.of("fault.failed")[0].get("error") == "NotLanded"
     assert LOG[-2:] == ["1 heal worker-0", "closed"]
@@ -322,6 +323,12 @@ async def test_a_dead_member_is_no_member(play: Play) -> None:
     _, history = await play(experiment(step()), script)
     assert history.of("fault.failed")[0].get("message") == "no member selected"
     assert LOG == ["closed"]
+
+
+async def test_an_injection_that_cannot_undo_its_first_half_is_a_failed_heal(play: Play) -> None:
+    result, history = await play(experiment(step(fail="stuck")))
+    assert result.heal_failures[0].undo == "undo that half by hand"
+    assert history.of("fault.failed")[0].get("phase") == "heal"
 
 
 @pytest.mark.parametrize(("fail", "undo"), [("heal", "wake it by hand"), ("crash-heal", "undo freeze on worker-0")])
