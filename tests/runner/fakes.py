@@ -222,3 +222,13 @@ Play = Callable[..., Awaitable[tuple[RunResult, History]]]
 
 def kinds(history: History, source: str | None = None) -> list[str]:
     return [e.kind for e in history if source is None or e.source == source]
+
+
+def runs_for(seconds: float, code: int = 0) -> Script:
+    """A target that ends by itself."""
+
+    async def script(target: FakeTarget) -> int:
+        await anyio.sleep(seconds)
+        return code
+
+    return script
