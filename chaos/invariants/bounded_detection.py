@@ -71,19 +71,21 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         return passed("; ".join(said), few(evidence))
 
     def _detection(self, history: History, roster: Roster, fault: Struck) -> Event | None:
-        """The declaration that belongs to a fault; a takeover or a warning between injection and proof counts."""
+        """The declaration that belongs to a fault; a takeover or a warning between injection and proof counts.
+
+        Where nobody declared anything, the next group that works without those who were hit shows that they were
+        missed: a rank that dies while a group is being formed is simply left out of it.
+        """
         hit = roster.hit(fault)
-        declared = [
-            e for e in history.of("failure.detected", "recovery.action", "lease.expired") if e.seq > fault.injecting.seq
-        ]
-        own = [
-            e for e in declared if e.kind == "failure.detected" and roster.node(e.get("member")) in _places(hit, roster)
-        ]
-        if own:
-            return own[0]
-        if roster.ranks(hit):
-            return next((e for e in declared if e.kind == "failure.detected"), None)
-        return next(iter(declared), None)
+        places = _places(hit, roster)
+        kinds = ("failure.detected",) if roster.ranks(hit) else ("failure.detected", "recovery.action", "lease.expired")
+        declared = [e for e in history.of(*kinds) if e.seq > fault.injecting.seq]
+        own = (e for e in declared if e.kind == "failure.detected" and roster.node(e.get("member")) in places)
+        line = lineage(history)
+        working = (
+            g.event for g in line.groups if g.seq > fault.landed.seq and any(e.whole for e in line.ordered(g.index))
+        )
+        return next(own, None) or next(iter(declared), None) or next(working, None)
 
     def _harmless(self, history: History, roster: Roster, fault: Struck, end: float) -> Event | None:
         """The step that shows that work went on although nobody noticed anything."""

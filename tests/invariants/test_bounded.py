@@ -30,6 +30,17 @@ class TestBoundedDetection:
         assert verdict.outcome is Outcome.FAIL
         assert "process.kill of worker-n1 was noticed only after 0.3 s; 0.2 s are allowed" in verdict.reason
 
+    def test_a_rank_that_is_left_out_of_the_next_group_was_noticed(self) -> None:
+        tape = running()
+        tape.fault("first", "worker-n1")
+        tape.detect("worker-n1")
+        tape.add("group.forming", "coordinator-0", epoch=2, world=4)
+        tape.fault("second", "agent-n2", "worker-n2")
+        tape.wait(1).reform(2, 3, 1, 20, was=4, action="shrink").train(21, 60, epoch=2, world=3).done(60)
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "second noticed after 1.5 s" in verdict.reason.replace("1.50", "1.5")
+
     def test_a_kill_that_nobody_notices_fails(self) -> None:
         tape = running()
         seq = tape.fault("process.kill", "worker-n1")
