@@ -69,6 +69,8 @@ async def test_a_cut_of_a_node_that_does_not_exist_lands_nowhere_and_leaves_noth
         with pytest.raises(NotLanded):
             await links.cut(Cut(pairs=(("n-a", "n-b"), ("n-a", "nowhere"))))
         cut = Cut(pairs=(("n-a", "n-b"),))
+        with pytest.raises(NotLanded, match="nothing cuts"):
+            await links.restore(cut)
         await links.cut(cut)
         assert dropped(await links.restore(cut)) == {("n-a", "n-b"): False}
 

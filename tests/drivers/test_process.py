@@ -291,3 +291,35 @@ async def test_a_member_knows_its_node_its_address_and_its_peers(stage: Recorder
     assert event.data == {
         "host": "n-a", "address": "10.77.0.1", "peer": "10.77.0.2", "uid": os.getuid(), "shared": ["chaos"],
     }  # fmt: skip
+
+
+async def test_a_flood_of_events_arrives_whole_and_in_order_while_logs_flow(stage: Recorder, launch: Make) -> None:
+    source = """
+        from chaos import inside
+        inside.hello("a", role="program")
+        for n in range(5000):
+            inside.emit("n.counted", n=n)
+            print("x" * 500)
+        inside.emit("flood.ended")
+    """
+    plan = launch({"a": source}, lab=False)
+    async with Process().open(plan, stage) as target:
+        await stage.until("flood.ended")
+        assert [e.data["n"] for e in stage.events if e.kind == "n.counted"] == list(range(5000))
+        assert (await target.wait_finished()).code == 0
+    assert (plan.folder / "logs" / "a.log").stat().st_size == 5000 * 501
+
+
+async def test_all_that_a_member_said_is_told_before_its_exit(stage: Recorder, launch: Make, lab: bool) -> None:
+    source = """
+        import os, signal
+        from chaos import inside
+        inside.hello("a", role="program")
+        for n in range(300): inside.emit("last.words", n=n)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    async with Process().open(launch({"a": source}, lab=lab), stage) as target:
+        assert (await target.wait_finished()).code == -signal.SIGKILL
+    kinds = [event.kind for event in stage.events]
+    assert kinds.count("last.words") == 300
+    assert kinds.index("member.exited") == len(kinds) - 1

@@ -163,9 +163,9 @@ class Init:
                 reply["pid"] = self.start(request, fds)
                 send.append(os.pidfd_open(reply["pid"]))
             else:
-                reply["result"] = getattr(self.network, request["op"])([tuple(p) for p in request["pairs"]])
-        except Exception as error:  # whatever it is, it is the harness that must know
-            reply["error"] = f"{type(error).__name__}: {error}" if not isinstance(error, OSError) else str(error)
+                reply["result"] = self.network.apply(request["op"], [tuple(pair) for pair in request["pairs"]])
+        except (OSError, RuntimeError) as error:
+            reply["error"] = str(error)
         socket.send_fds(self.control, [json.dumps(reply).encode()], send)
         for fd in (*fds, *send):
             os.close(fd)
@@ -178,7 +178,7 @@ class Init:
         if pid == 0:
             try:
                 self.become(request, fds[0])
-            except BaseException as error:
+            except OSError as error:
                 os.write(report, str(error).encode())
             finally:
                 os._exit(127)

@@ -32,7 +32,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 Pair = tuple[str, str]
 
 
-class NoProof(Exception):
+class NoProof(RuntimeError):
     """A rule stands, or is gone, and packets do not behave so."""
 
 
@@ -110,6 +110,15 @@ class Network:
         finally:
             syscall("setns", self.home, CLONE_NEWNET)
 
+    def apply(self, op: str, pairs: list[Pair]) -> dict[str, Any]:
+        """`cut` or `restore`; raises OSError or RuntimeError, whatever goes wrong."""
+        from pyroute2.netlink.exceptions import NetlinkError
+
+        try:
+            return {"cut": self.cut, "restore": self.restore}[op](pairs)
+        except NetlinkError as error:
+            raise RuntimeError(f"the kernel refuses a rule: {error}") from error
+
     def cut(self, pairs: list[Pair]) -> dict[str, Any]:
         """Drop what goes from each first to each second node, and prove it; on failure nothing of it is left."""
         stands: list[Pair] = []
@@ -126,6 +135,8 @@ class Network:
 
     def restore(self, pairs: list[Pair]) -> dict[str, Any]:
         """Undo one cut and prove that packets arrive again, except where another cut still drops them."""
+        if unknown := [pair for pair in pairs if pair not in self.covered]:
+            raise NoProof(f"nothing cuts {unknown}")
         self.release(pairs)
         proofs = [self.prove_dropped(*p) if self.covered.get(p) else self.prove_passing(*p) for p in pairs]
         return {"mechanism": "nftables", "pairs": proofs}
