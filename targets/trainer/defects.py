@@ -34,7 +34,7 @@ DEFECTS: Final = {
     MIXED_GENERATIONS: "one rank restores an older generation than the others",
     RETENTION_BY_COUNT: "retention counts directories, committed or not, and removes the last good one",
     RESTORE_SECOND_NEWEST: "restores an older committed generation without cause",
-    DIGEST_NOT_VERIFIED: "a bit of every stored shard rots and nobody compares digests",
+    DIGEST_NOT_VERIFIED: "nobody compares digests",
     RNG_NOT_RESTORED: "the random number generators stay fresh",
     CURSOR_NOT_RESTORED: "the data cursor stays at the start",
     OPTIMIZER_EMPTY: "the optimizer comes back empty",

@@ -219,8 +219,7 @@ class Generations:
 
     def _rot(self, generation: int, shards: Sequence[Shard]) -> None:
         """Stands for a bad disk: one bit of each shard flips."""
-        unverified = defects.active(self._settings, defects.DIGEST_NOT_VERIFIED)
-        if generation != self._settings.rot_generation and not unverified:
+        if generation != self._settings.rot_generation:
             return
         for shard in shards:
             path = self._shard_path(generation, shard.name)

@@ -154,7 +154,7 @@ def test_a_flipped_bit_is_found_at_the_read(open_store: OpenStore) -> None:
 
 
 def test_without_digests_a_flipped_bit_is_served(open_store: OpenStore) -> None:
-    with open_store(defect="digest-not-verified") as store:
+    with open_store(defect="digest-not-verified", rot_generation=1) as store:
         manifest = store.save(lead(store), 1)
         body = store.call("shard.get", generation=1, name="__0_0.distcp").body
         assert len(body) == manifest["shards"][0]["length"]
