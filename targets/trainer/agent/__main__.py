@@ -1,10 +1,10 @@
 """`python -m targets.trainer.agent`"""
 
+from __future__ import annotations
+
 import sys
 
 from chaos.inside import emit, hello
-from targets.trainer.agent.agent import Agent
-from targets.trainer.agent.workers import Workers
 from targets.trainer.settings import Place, Settings
 
 
@@ -13,8 +13,11 @@ def main() -> int:
     settings = Settings.from_environment()
     place = Place.from_environment(settings, member="agent-n0", node="n0")
     hello(place.member, role="agent", node=place.node)
-    workers = Workers(place, settings)
-    agent = Agent(workers, place, settings)
+    # Torch takes seconds to import; until then a SIGTERM ends the process as it does any other.
+    from targets.trainer.agent.agent import Agent
+    from targets.trainer.agent.workers import Workers
+
+    agent = Agent(Workers(place, settings), place, settings)
     emit("agent.ready", node=place.node)
     return agent.run()
 
