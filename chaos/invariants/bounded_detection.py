@@ -17,7 +17,8 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
 
     A fault that was healed before `within` had passed may go unnoticed when work went on after it. A declaration is
     explained by a fault that hit that member, as long as the fault stood, until the group was formed again, and
-    `within` beyond; or, for the peers of those hit, by a fault that still stood or was not recovered from.
+    `within` beyond; for the peers of those hit, by a fault that still stood or was not recovered from; and for anyone
+    by the fact that the member had really died.
     """
 
     id: ClassVar[str] = "T10"
@@ -30,8 +31,8 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         faults, roster = strikes(history), Roster(history)
         damage = history.first("checkpoint.damaged") is not None
         for event in history.of("failure.detected"):
-            if event.get("class") == "corruption" and damage:
-                continue  # the damage itself is on record: whoever caused it, this is no false alarm
+            if (event.get("class") == "corruption" and damage) or _died(history, event):
+                continue  # the damage or death itself is on record: whoever caused it, this is no false alarm
             if not any(self._explains(history, roster, fault, event) for fault in reversed(faults)):
                 return failed(
                     f"false alarm: {event.get('member')} was declared {event.get('class') or 'failed'} "
@@ -115,3 +116,11 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
 
 def _places(hit: frozenset[str], roster: Roster) -> set[str]:
     return {roster.node(name) for name in hit} | hit
+
+
+def _died(history: History, event: Event) -> bool:
+    """Whether the member had ended by itself since its group was formed, before it was declared failed."""
+    group = lineage(history).group_at(event.seq)
+    since = group.seq if group else -1
+    gone = history.last("member.exited", before=event.seq, member=event.get("member"))
+    return gone is not None and gone.seq > since and gone.get("code") != 0 and not gone.get("expected")

@@ -24,16 +24,15 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
     restarts: int = 3
 
     def check(self, history: History) -> Verdict:
-        if hung := history.first("target.hung"):
-            seqs = [*(f.landed.seq for f in strikes(history)), hung.seq]
-            return failed(
-                f"hang of survivors: no progress for {hung.get('seconds')} s while "
-                f"{listed(hung.get('alive') or ['nobody'])} were alive; their stacks are in the logs",
-                few(seqs),
-            )
         faults = strikes(history)
         if loop := self._loop(history, faults):
             return loop
+        if hung := history.first("target.hung"):
+            return failed(
+                f"hang of survivors: no progress for {hung.get('seconds')} s while "
+                f"{listed(hung.get('alive') or ['nobody'])} were alive; their stacks are in the logs",
+                few([*(f.landed.seq for f in faults), hung.seq]),
+            )
         if not faults:
             return unknown("no fault landed")
         evidence: list[int] = []

@@ -37,10 +37,13 @@ def _check(
 
 
 def value(recovery: Recovery, name: str) -> float | None:
-    """The figure of a recovery by its name in the budget, such as `rto.detect`."""
+    """The figure of a recovery by its name in the budget, such as `rto.detect`.
+
+    Where no recovery was needed, the time until the first step beyond the frontier is the total.
+    """
     family, field = name.split(".")
     if family == "rto" and recovery.need is Need.NONE:
-        return None
+        return {"total": recovery.resume, "detect": recovery.detect}.get(field)
     figure: float | None = getattr(recovery, field if family == "rto" else f"lost_{field}")
     return figure
 
@@ -96,7 +99,13 @@ def _took(history: History, field: str, limit: float) -> Callable[[Recovery], Ve
     def judge(recovery: Recovery) -> Verdict:
         took = value(recovery, f"rto.{field}")
         what = f"{_after(recovery)}:"
-        if recovery.need is Need.NONE:
+        if recovery.need is Need.NONE and (took is None or field == "total"):
+            stood = recovery.resume or 0.0
+            if stood > limit and field in ("total", "detect"):
+                unseen = "" if field == "total" else " and nobody declared a failure"
+                return failed(
+                    f"{what} work stood still for {stood:.2f} s{unseen}, {limit:g} s allowed", _seqs(recovery)
+                )
             return passed(f"{what} {recovery.note}", _seqs(recovery))
         if took is None:
             spent = history[-1].t - recovery.began

@@ -309,6 +309,9 @@ def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
     group = line.group_at(fault.landed.seq)
     hit = Roster(history).hit(fault)
     waited = shown.t - fault.landed.t if shown else None
+    seen = next((e for e in history.of("failure.detected") if e.seq > fault.injecting.seq), None)
+    if seen is not None and shown is not None and seen.seq > shown.seq:
+        seen = None
     return Recovery(
         need=Need.NONE if shown else Need.FAILURE,
         faults=(fault.step,),
@@ -317,6 +320,7 @@ def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
         complete=shown is not None,
         epoch=group.epoch if group else None,
         world=(group.world, group.world) if group else (None, None),
+        detect=max(seen.t - fault.landed.t, 0.0) if seen else None,
         resume=waited,
         catch_up=waited,
         frontier=frontier,

@@ -88,6 +88,21 @@ class TestBoundedDetection:
         tape.reform(2, 4, 1, 20).train(21, 50, epoch=2)
         assert DETECT.check(tape.history).reason.startswith("false alarm: worker-n2")
 
+    def test_a_member_that_really_died_is_no_false_alarm(self) -> None:
+        for code, outcome in ((13, Outcome.PASS), (0, Outcome.FAIL)):
+            tape = running()
+            facts: dict[str, Any] = {"member": "worker-n2", "role": "worker", "node": "n2", "pid": 202, "code": code}
+            tape.add("member.exited", "worker-n2", **facts)
+            tape.detect("worker-n2")
+            assert DETECT.check(tape.history).outcome is outcome
+
+    def test_a_member_that_ended_with_the_last_group_is_not_dead_in_this_one(self) -> None:
+        tape = running()
+        facts: dict[str, Any] = {"member": "worker-n2", "role": "worker", "node": "n2", "pid": 202, "code": -9}
+        tape.add("member.exited", "worker-n2", **facts)
+        tape.reform(2, 4, 1, 20).train(21, 25, epoch=2).detect("worker-n2")
+        assert DETECT.check(tape.history).outcome is Outcome.FAIL
+
     def test_a_suspicion_is_no_alarm(self) -> None:
         tape = running()
         tape.add("failure.suspected", "coordinator-0", member="worker-n2", reason="silent", silent=1.0)
@@ -197,6 +212,8 @@ class TestBoundedRecovery:
             tape.reform(epoch, 4, 1, 20)
         verdict = RECOVER.check(tape.history)
         assert verdict.outcome is Outcome.FAIL
+        hung = tape.wait(30).add("target.hung", seconds=30.0, alive=["worker-n0"])
+        assert RECOVER.check(tape.history) == verdict, f"a loop is more than the hang at {hung}"
         assert verdict.reason.startswith("restart loop: the group was formed 5 times in a row (epochs 2, 3, 4, 5, 6)")
 
     def test_re_formations_that_new_faults_explain_are_no_loop(self) -> None:

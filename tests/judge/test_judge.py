@@ -251,6 +251,17 @@ class TestBudget:
         assert {v.outcome for v in found.values()} == {Outcome.PASS}
         assert "no recovery was needed" in found["rto.detect"].reason
 
+    def test_work_that_stood_still_unnoticed_for_longer_than_the_budget_fails_although_nothing_was_lost(self) -> None:
+        tape = Tape().start().train(1, 5)
+        tape.fault("process.kill", "worker-n1", instant=False)
+        tape.wait(8).heal("process.kill")
+        tape.train(6, 10).done(10)
+        found = self.judged(tape, rpo=Rpo(steps=0), rto=Rto(total=20.0, detect=6.0, load=1.0))
+        assert found["rto.detect"].outcome is Outcome.FAIL
+        assert "work stood still for 8.1" in found["rto.detect"].reason
+        assert {found[name].outcome for name in ("rpo.steps", "rto.total", "rto.load")} == {Outcome.PASS}
+        assert self.judged(tape, rto=Rto(total=5.0))["rto.total"].outcome is Outcome.FAIL
+
     def test_planned_growth_must_lose_no_more_than_the_budget(self) -> None:
         tape = Tape().start().train(1, 20)
         tape.save(1, 20)
