@@ -186,9 +186,10 @@ class _Conductor:
         with anyio.move_on_after(self._limits.baseline):
             await _first(gate.opened.wait, self._finished.wait)
         if gate.opened.is_set():
-            self._record("baseline.met", **gate.values())
+            if met := gate.values():  # without a hypothesis nothing was met
+                self._recorder.record("harness", "baseline.met", met)
             return True
-        self._record("baseline.missed", **gate.why_closed())
+        self._recorder.record("harness", "baseline.missed", gate.why_closed())
         if self._finished.is_set():
             self.ending.ask("finished", "the target finished before its steady state was met")
         else:

@@ -82,7 +82,7 @@ class Gate:
         """The samples that opened it, by hypothesis."""
         return {h.name: self._values[source][-STREAK:] for source, h in self._asked.items()}
 
-    def why_closed(self) -> dict[str, str]:
+    def why_closed(self) -> dict[str, Any]:
         """What is not met, by hypothesis."""
         return {h.name: self._why(source) for source, h in self._asked.items() if len(self._values[source]) < STREAK}
 

@@ -24,7 +24,6 @@ async def test_a_fault_is_healed_when_its_hold_is_over(play: Play) -> None:
         "run.started",
         "target.starting",
         "target.ready",
-        "baseline.met",
         "method.started",
         "fault.armed",
         "fault.injecting",
