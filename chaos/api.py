@@ -176,7 +176,8 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
         """Entering injects and proves it landed (else NotLanded); leaving heals (else HealFailed).
 
         Hold no task group open across the yield. Whatever was done before a failure inside enter must be undone there.
-        Nothing may stand before the heal on the way out. The heal must be harmless when the member has gone.
+        Nothing may stand before the heal on the way out. The heal must be harmless when the member has gone. The runner
+        shields it and cuts it off at `limits.heal`; a shield of the fault's own needs a deadline, or nothing can.
         """
 
 
