@@ -32,12 +32,19 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def timed(command: Sequence[str], *, folder: Path, codes: Sequence[int] = (0,), within: float = 20) -> Spent:
+def timed(
+    command: Sequence[str],
+    *,
+    folder: Path,
+    codes: Sequence[int] = (0,),
+    within: float = 20,
+    env: dict[str, str] | None = None,
+) -> Spent:
     """Run a command to its end. Raises BenchError with its last words when the exit code is none of `codes`."""
     with open(folder / "said", "w+b") as said:
-        env = environment()
+        full = environment() | (env or {})
         began = time.perf_counter()
-        process = subprocess.Popen(command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+        process = subprocess.Popen(command, cwd=folder, env=full, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         if not _ended(process.pid, within):
             process.kill()
         _, status, usage = os.wait4(process.pid, 0)
