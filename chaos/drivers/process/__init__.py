@@ -18,6 +18,6 @@ class Process(Driver, frozen=True, kw_only=True):
         return decode(spec).slots()
 
     def open(self, launch: Launch, stage: Stage) -> AbstractAsyncContextManager[Target]:
-        from chaos.drivers.process.target import open_target
+        from chaos.drivers.process.opening import open_target
 
         return open_target(decode(launch.spec), launch, stage)

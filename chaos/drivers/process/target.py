@@ -1,4 +1,4 @@
-"""A target of processes, live: starting and ending it, its events and logs, links between its nodes."""
+"""A target of processes, live: starting and ending its members, their events and logs, links between their nodes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskGroup
 
-from chaos.api import JSON, Cut, Finished, Launch, Member, Slot, Stage
-from chaos.drivers.process.events import follow, serve_connection
-from chaos.drivers.process.members import Live, Processes, facts, own_pid, pid_of
-from chaos.drivers.process.recipe import SOCKET, Recipe
-from chaos.drivers.process.spec import Program, Ready, Spec
-from chaos.drivers.process.supervisor import Supervisor, supervise
+from chaos.api import JSON, Cut, Finished, Member, Slot, Stage
+from chaos.drivers.process.events import follow
+from chaos.drivers.process.members import Live, Processes, exit_code, facts, own_pid, pid_of
+from chaos.drivers.process.recipe import Recipe
+from chaos.drivers.process.spec import Program, Ready
+from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import TargetError
 
 DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
@@ -175,13 +174,11 @@ class ProcessTarget(Processes):
         """Tell of a member's exit, after all that it said."""
         await anyio.wait_readable(live.pidfd)
         t = time.monotonic()
-        pid = live.member.pid
+        pid, code = live.member.pid, None
         with anyio.move_on_after(DRAIN):
             while self._connections[pid]:
                 await self._news.wait()
-            if live.started:
-                await live.started.reaped.wait()
-        code = live.started.code if live.started else None
+            code = await self._exit_code(live)
         expected = {"expected": True} if self._stopping else {}
         self._stage.record(live.member.name, "member.exited", {**facts(live.member), "code": code, **expected}, t)
         if self.live.get(pid) is live:
@@ -190,6 +187,14 @@ class ProcessTarget(Processes):
         if live.started:
             self._ended[live.member.name] = code
         self._tell()
+
+    async def _exit_code(self, live: Live) -> int | None:
+        if live.started:
+            await live.started.reaped.wait()
+            return live.started.code
+        while (code := exit_code(live.pidfd)) is None:  # noqa: ASYNC110 - nobody tells when its parent has looked
+            await anyio.sleep(DRAIN / 20)
+        return code
 
     async def _until(self, ready: Ready, name: str | None) -> None:
         """Wait for the event that means ready, from that member or from anyone; TargetError if it cannot come."""
@@ -264,66 +269,3 @@ class LabTarget(ProcessTarget):
 
     async def restore(self, cut: Cut) -> JSON:
         return await self._supervisor.links("restore", cut.pairs)
-
-
-@asynccontextmanager
-async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator[ProcessTarget]:
-    """Start the target; at the end of the block nothing of it is left."""
-    recipe = Recipe(spec, launch)
-    for folder in (recipe.logs, recipe.data):
-        folder.mkdir(parents=True, exist_ok=True)
-    with _ungrouped(), _event_socket(recipe.folder) as path:
-        async with (
-            await anyio.create_unix_listener(path) as listener,
-            supervise(recipe.launch.lab, recipe.addresses, recipe.folder, recipe.alias) as supervisor,
-            anyio.create_task_group() as host,
-        ):
-            tasks = await host.start(_serve)
-            try:
-                tasks.start_soon(supervisor.serve)
-                await supervisor.wait_ready()
-                kind = LabTarget if "links" in supervisor.mechanisms else ProcessTarget
-                target = kind(recipe, stage, supervisor, tasks)
-                tasks.start_soon(listener.serve, lambda stream: serve_connection(stream, target))
-                tasks.start_soon(target.start_members)
-                try:
-                    yield target
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await target.stop()
-            finally:
-                tasks.cancel_scope.cancel()
-
-
-async def _serve(*, task_status: TaskStatus[TaskGroup]) -> None:
-    """Tasks that outlive a cancelled run: what members say and how they end must be told to the last."""
-    with anyio.CancelScope(shield=True):
-        async with anyio.create_task_group() as tasks:
-            task_status.started(tasks)
-            await anyio.sleep_forever()
-
-
-@contextmanager
-def _ungrouped() -> Iterator[None]:
-    """An error that came through a task group by itself leaves it as itself."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        alone: BaseException = group
-        while isinstance(alone, BaseExceptionGroup):
-            if len(alone.exceptions) > 1:
-                raise
-            alone = alone.exceptions[0]
-        raise alone from alone.__cause__
-
-
-@contextmanager
-def _event_socket(folder: Path) -> Iterator[str]:
-    """A path for the event socket below `folder`, short however deep that is."""
-    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield f"/proc/self/fd/{directory}/{SOCKET}"
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(SOCKET, dir_fd=directory)
-        os.close(directory)
