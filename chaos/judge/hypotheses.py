@@ -153,6 +153,8 @@ def _edge(bound: Condition, span: Sequence[Sample], when: str) -> Verdict:
     if _settled([s.value is None or bound.holds(s.value) for s in span]):
         return unknown(f"too few samples with data {when}", seqs)
     misses = [s for s in span if s.value is not None and not bound.holds(s.value)]
+    if span[-1] not in misses:
+        return unknown(f"met at the end, but not for {_RUN} samples in a row nor most of the time {when}", seqs)
     return failed(
         f"not met {when}: {len(misses)} of {len(span)} samples outside the bound, the last {_show(misses[-1].value)}",
         few([s.event.seq for s in misses]),

@@ -78,6 +78,11 @@ class TestHypotheses:
         assert verdict.outcome is Outcome.FAIL
         assert len(verdict.evidence) == 3
 
+    def test_a_steady_state_that_comes_back_just_before_the_end_is_unknown(self) -> None:
+        verdict = speed(run(self.GOOD, (), (20.0, 20.0, 20.0, 100.0, 100.0)), promise())
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "met at the end, but not for 3 samples in a row" in verdict.reason
+
     def test_one_dent_after_the_recovery_is_no_failure(self) -> None:
         assert speed(run(self.GOOD, (), (*self.GOOD, 40.0, *self.GOOD)), promise()).outcome is Outcome.PASS
 
