@@ -83,6 +83,7 @@ class Crew:
         self.leaving: dict[str, float] = {}  # nodes under notice, and when their time is up
         self.departed: set[str] = set()  # nodes that left after a notice: nobody waits for them
         self.last_join = -math.inf
+        self.ended = False  # the job: whoever goes now, may
 
     def present(self) -> set[str]:
         """Nodes that a group may be made of."""
@@ -106,8 +107,12 @@ class Crew:
 
     def fail(self, failure: Failure) -> NoReturn:
         """Record the failure, then raise it."""
-        emit("failure.detected", member=failure.member, **{"class": failure.kind}, reason=failure.reason)
+        self.record(failure)
         raise failure
+
+    def record(self, failure: Failure) -> None:
+        """Say that it was detected."""
+        emit("failure.detected", member=failure.member, **{"class": failure.kind}, reason=failure.reason)
 
     def _hear(self, link: Link, frame: Frame) -> None:
         if link.agent:
@@ -127,7 +132,7 @@ class Crew:
             self.busy.discard(link)
         elif op == "leaving" and link.node not in self.leaving:
             self.leaving[link.node] = anyio.current_time() + frame["grace"]
-            emit("failure.detected", member=link.member, **{"class": "preempted"}, reason="notice of preemption")
+            self.record(Failure(link.member, "preempted", "notice of preemption"))
         elif op == "worker.exited" and group is not None and frame["epoch"] == group.epoch:
             rank = group.ranks.get(frame["rank"])
             if rank is not None and rank.node == link.node and "done" not in rank.said:
@@ -138,11 +143,19 @@ class Crew:
 
     def _agent_gone(self, link: Link, current: bool) -> None:
         self.busy.discard(link)
-        if self.leaving.pop(link.node, None) is not None:
+        in_group = self.group is not None and link.node in self.group.nodes
+        leaving = self.leaving.pop(link.node, None) is not None
+        if leaving:
             self.departed.add(link.node)
-        group = self.group
-        if current and group is not None and link.node in group.nodes and not group.all_said("done"):
-            self.fail(Failure(link.member, "fail-stop", "connection closed"))
+        if current and not self.ended and (in_group or not leaving):
+            self._lost(link, "fail-stop", "connection closed")
+
+    def _lost(self, link: Link, kind: str, reason: str) -> None:
+        """A node is gone: a failure of the group that it is part of; where none stands, only recorded."""
+        failure = Failure(link.member, kind, reason)
+        if self.group is not None and link.node in self.group.nodes:
+            self.fail(failure)
+        self.record(failure)
 
     def _hear_worker(self, link: Link, frame: Frame, rank: Rank) -> None:
         op, now = frame["op"], anyio.current_time()
@@ -187,12 +200,9 @@ class Crew:
         if link is None:
             return
         reason = f"silent for {seconds:.1f} s"
-        group = self.group
-        if not link.agent:
-            if group is not None and link.epoch == group.epoch:
-                self.fail(Failure(member, "hang", reason))
-            return
-        emit("lease.expired", resource=f"member/{link.node}", holder=member, epoch=self.lease.epoch)
-        self.busy.discard(link)
-        if group is not None and link.node in group.nodes:
-            self.fail(Failure(member, "partition", reason))
+        if link.agent:
+            emit("lease.expired", resource=f"member/{link.node}", holder=member, epoch=self.lease.epoch)
+            self.busy.discard(link)
+            self._lost(link, "partition", reason)
+        elif self.group is not None and link.epoch == self.group.epoch:
+            self.fail(Failure(member, "hang", reason))

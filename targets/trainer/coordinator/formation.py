@@ -97,7 +97,7 @@ class Formation:
             raise GiveUp(f"{len(crew.present())} of at least {s.min_world} nodes after {limit:g} s") from None
         if change.action == "failover":
             for node in sorted(self._nodes - crew.present() - crew.departed, key=_index):
-                emit("failure.detected", member=f"agent-{node}", **{"class": "partition"}, reason="did not come")
+                crew.record(Failure(f"agent-{node}", "partition", "did not come"))
         return sorted(crew.present(), key=_index)
 
     async def _start(self, group: Group) -> None:

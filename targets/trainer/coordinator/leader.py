@@ -129,7 +129,7 @@ class Leader:
 
     async def _end(self, outcome: str) -> None:
         crew = self._crew
-        crew.group = None
+        crew.group, crew.ended = None, True
         await self._vault.ask("job.finish", outcome=outcome)
         for link in list(crew.members.agents.values()):
             await crew.members.order(link, "finish")

@@ -32,8 +32,8 @@ class Link:
         self.member: str = hello["member"]
         self.node: str = hello["node"]
         self.agent = hello["op"] == "join"
-        self.rank: int | None = hello.get("rank")
-        self.epoch: int = hello.get("epoch", 0)  # of a worker
+        self.rank: int | None = None if self.agent else hello["rank"]
+        self.epoch: int = 0 if self.agent else hello["epoch"]
 
     async def say(self, header: Mapping[str, Any]) -> None:
         """Send, or do nothing where the member has gone: its closed connection tells."""
@@ -209,7 +209,7 @@ class Door:
                 await self.members.serve(line, hello)
             else:
                 await line.send({"ok": False, "id": hello.get("id"), "op": hello["op"], "error": "not-leader"})
-        except (*BROKEN, KeyError):  # the peer has gone, or talks nonsense
+        except (*BROKEN, KeyError, TypeError):  # the peer has gone, or talks nonsense
             return
         finally:
             await line.close()

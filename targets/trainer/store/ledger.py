@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -27,6 +28,7 @@ class _Record(msgspec.Struct, kw_only=True):
 class Ledger:
     """The highest epoch ever issued, and its holder's lease. An epoch is durable before anyone hears of it.
 
+    Safe in threads: a renewal need not wait for a slow write.
     `raising=False` is a deliberate bug: a new incarnation gets the old number.
     """
 
@@ -39,6 +41,7 @@ class Ledger:
         self._expires = clock() + self._record.ttl
         self._advanced_from: int | None = None
         self._acquired: tuple[str, dict[str, Any]] = "", {}
+        self._turn = threading.Lock()
 
     @property
     def highest(self) -> int:
@@ -46,8 +49,12 @@ class Ledger:
 
     def acquire(self, holder: str, ttl: float, nonce: str) -> dict[str, Any]:
         """A new epoch for `holder` where the lease is free, has run out or is its own. One `nonce` gets one epoch."""
-        if nonce == self._acquired[0]:
+        with self._turn:
+            if nonce != self._acquired[0]:
+                self._acquired = nonce, self._acquire(holder, ttl)
             return self._acquired[1]
+
+    def _acquire(self, holder: str, ttl: float) -> dict[str, Any]:
         before = self._record.holder
         if self._record.outcome is not None:
             raise Refused({"error": "finished", "outcome": self._record.outcome})
@@ -58,26 +65,23 @@ class Ledger:
             self._emit("lease.expired", resource="leader", holder=before, epoch=self.highest)
         epoch = self._issue(holder, ttl, "acquired")
         self._emit("lease.granted", resource="leader", holder=holder, epoch=epoch, ttl=ttl)
-        self._acquired = nonce, {"epoch": epoch, "ttl": ttl, "previous": before}
-        return self._acquired[1]
+        return {"epoch": epoch, "ttl": ttl, "previous": before}
 
     def renew(self, holder: str, token: int, ttl: float) -> dict[str, Any]:
         """Extend the holder's lease. One that ran out but that nobody else took is still the holder's."""
-        if token != self.highest or holder != self._record.holder:
-            self._emit("epoch.rejected", member=holder, token=token, highest=self.highest, what="renew")
-            raise Refused({"error": "stale-epoch", "highest": self.highest})
-        self._expires = self._clock() + ttl
+        with self._turn:
+            self._check(holder, token, "renew")
+            self._expires = self._clock() + ttl
         return {"ttl": ttl}
 
     def advance(self, holder: str, token: int, ttl: float, reason: str) -> dict[str, Any]:
         """The next epoch for a new incarnation under the same holder."""
-        if token == self._advanced_from and holder == self._record.holder and token < self.highest:
-            return {"epoch": self.highest}  # a repeated try of the last advance
-        if token != self.highest or holder != self._record.holder:
-            self._emit("epoch.rejected", member=holder, token=token, highest=self.highest, what="advance")
-            raise Refused({"error": "stale-epoch", "highest": self.highest})
-        epoch = self._issue(holder, ttl, reason)
-        self._advanced_from = token
+        with self._turn:
+            if token == self._advanced_from and holder == self._record.holder and token < self.highest:
+                return {"epoch": self.highest}  # a repeated try of the last advance
+            self._check(holder, token, "advance")
+            epoch = self._issue(holder, ttl, reason)
+            self._advanced_from = token
         return {"epoch": epoch}
 
     def finish(self, outcome: str) -> dict[str, Any]:
@@ -85,6 +89,11 @@ class Ledger:
         self._record.outcome = outcome
         self._save()
         return {}
+
+    def _check(self, holder: str, token: int, what: str) -> None:
+        if token != self.highest or holder != self._record.holder:
+            self._emit("epoch.rejected", member=holder, token=token, highest=self.highest, what=what)
+            raise Refused({"error": "stale-epoch", "highest": self.highest})
 
     def _issue(self, holder: str, ttl: float, reason: str) -> int:
         if self._raising or not self._record.highest:
