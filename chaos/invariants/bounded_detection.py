@@ -48,9 +48,10 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
             last = history.last("step.completed")
             assert last is not None
             return passed(f"no false alarm up to step {last.get('step')}", (last.seq,))
-        return self._noticed(history, roster, faults)
+        costly = [f for f in faults if f.members or f.nodes]
+        return self._noticed(history, roster, costly) if costly else unknown("no fault hit a member or a node")
 
-    def _noticed(self, history: History, roster: Roster, faults: tuple[Struck, ...]) -> Verdict:
+    def _noticed(self, history: History, roster: Roster, faults: list[Struck]) -> Verdict:
         end = history[-1].t
         evidence: list[int] = []
         said: list[str] = []

@@ -44,7 +44,9 @@ class LastGoodKept(Invariant, frozen=True, kw_only=True):
                         sorted(set(seqs)),
                     )
                 if not state.committed:
-                    doubt = unknown(f"generation {generation} was damaged, the only one that existed", seqs)
+                    doubt = unknown(
+                        f"generation {generation} was damaged and none is left; retention removed none", seqs
+                    )
                 continue
             how = event.kind.removeprefix("checkpoint.")
             if generation == newest:

@@ -42,7 +42,7 @@ class NoUncommittedRestore(Invariant, frozen=True, kw_only=True):
                 evidence += [commits[generation].seq, event.seq] if generation in commits else [event.seq]
         if not evidence:
             return unknown("nothing was restored from a checkpoint")
-        return passed(f"each of {restores} loads was of a generation committed before", few(evidence))
+        return passed(f"only generations committed before were chosen or loaded ({restores} loads)", few(evidence))
 
     def _uncommitted(
         self, history: History, load: Event, commits: dict[Any, Event], ended: dict[Any, Event]

@@ -56,8 +56,8 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
             said.append(f"{again.exact} steps done again equal the first time bit for bit")
         if again.near:
             said.append(
-                f"{again.near} steps done again at another world size have a loss within {self.tolerance:.0%} "
-                f"(largest difference {again.largest:.2%}), not bit for bit"
+                f"{again.near} steps done again on another way (world size, resize, fresh start) have a loss within "
+                f"{self.tolerance:.0%} (largest difference {again.largest:.2%}), not compared bit for bit"
             )
         return passed("; ".join(said), few([*few(evidence, 8), *few(again.evidence, 8)], 16))
 

@@ -147,6 +147,18 @@ class TestBoundedDetection:
         assert verdict.outcome is Outcome.PASS
         assert verdict.reason == "no false alarm up to step 30"
 
+    def test_a_fault_that_hits_files_only_is_none_to_be_noticed(self) -> None:
+        tape = running()
+        tape.fault("checkpoint.corrupt")
+        tape.wait(20).train(31, 32)
+        assert DETECT.check(tape.history).outcome is Outcome.UNKNOWN
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(0.1).detect("worker-n1")
+        tape.reform(2, 4, 1, 20).train(21, 40, epoch=2)
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.PASS
+        assert "checkpoint.corrupt" not in verdict.reason
+
     def test_a_fault_that_did_not_land_is_unknown(self) -> None:
         tape = running()
         tape.add("fault.armed", "fault:process.kill")
