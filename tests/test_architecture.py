@@ -14,7 +14,7 @@ LAYERS = {
     **dict.fromkeys(("api", "experiment", "result", "selection", "training"), 1),
     **dict.fromkeys(("faults", "drivers", "probes", "invariants"), 2),
     **dict.fromkeys(("plan", "judge", "report", "runner", "journal", "doctor"), 2),
-    **dict.fromkeys(("cli", "load", "registry", "testing", "catalogue"), 3),
+    **dict.fromkeys(("__main__", "cli", "load", "registry", "testing", "catalogue"), 3),
 }
 HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
@@ -26,6 +26,12 @@ def unit(path: Path) -> str:
     return first.removesuffix(".py")
 
 
+def is_module(name: str) -> bool:
+    """Whether a dotted name is a module or package of `chaos`, or directly below it."""
+    path = ROOT.parent / name.replace(".", "/")
+    return name.count(".") == 1 and name.startswith("chaos.") or path.is_dir() or path.with_suffix(".py").is_file()
+
+
 def imports(tree: ast.AST) -> list[tuple[str, int]]:
     """Every imported module with its line: hidden imports (in functions, under TYPE_CHECKING) included."""
     found: list[tuple[str, int]] = []
@@ -34,8 +40,9 @@ def imports(tree: ast.AST) -> list[tuple[str, int]]:
             found += [(alias.name, node.lineno) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"relative import in line {node.lineno}"
-            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "chaos" else []
-            found += [(name, node.lineno) for name in names or [node.module or ""]]
+            for alias in node.names:  # `from chaos.judge import budget` means the module, where there is one
+                name = f"{node.module}.{alias.name}"
+                found.append((name if is_module(name) else node.module or "", node.lineno))
     return found
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 from chaos import __version__
 from chaos.errors import ChaosError, Exit
@@ -71,6 +72,9 @@ def _count(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character must not end a run
     call = parser().parse_args(arguments)
     try:
         code: int = import_module(f"chaos.cli.{call.where}").main(call)

@@ -19,6 +19,7 @@ from chaos.cli.asking import overrides
 from chaos.cli.judging import CONTRACT, judge_folder, replay_command, show, write_reports
 from chaos.errors import Exit, TargetError
 from chaos.experiment import Experiment, Schedule
+from chaos.journal import find_secrets, mask
 from chaos.judge import Contract, series
 from chaos.load import load_experiment
 from chaos.plan import plan, preview
@@ -64,7 +65,7 @@ def _repeat(experiment: Experiment, schedule: Schedule, call: argparse.Namespace
 
 def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) -> tuple[Path, Result]:
     folder = _new_folder(Path(call.out), experiment.name)
-    (folder / CONTRACT).write_bytes(msgspec.json.format(msgspec.json.encode(Contract.of(experiment))) + b"\n")
+    _write_contract(folder / CONTRACT, experiment)
     if not call.quiet:
         print(f"{experiment.title}\n{folder}", flush=True)
     with _alone(experiment, lab=not call.no_lab):
@@ -76,6 +77,13 @@ def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) 
     show(result, history, files)
     _say_troubles(ran, call.verbose)
     return folder, result
+
+
+def _write_contract(path: Path, experiment: Experiment) -> None:
+    """What the run will be judged by, on this day or another; without secrets, as the journal."""
+    secret = find_secrets(experiment.target.settings, experiment.target.raw, dict(os.environ))
+    contract = mask(msgspec.to_builtins(Contract.of(experiment)), secret)
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(contract)) + b"\n")
 
 
 def _run(experiment: Experiment, schedule: Schedule, folder: Path, call: argparse.Namespace) -> RunResult:
