@@ -83,6 +83,12 @@ class TestHypotheses:
         assert verdict.outcome is Outcome.UNKNOWN
         assert "met at the end, but not for 3 samples in a row" in verdict.reason
 
+    def test_a_target_that_collapses_soon_after_its_recovery_fails(self) -> None:
+        assert speed(run(self.GOOD, (), (*self.GOOD, *(10.0,) * 5)), promise()).outcome is Outcome.FAIL
+
+    def test_a_checkpoint_at_the_end_of_the_job_is_no_collapse(self) -> None:
+        assert speed(run(self.GOOD, (), (*self.GOOD, 20.0, 20.0, 20.0)), promise()).outcome is Outcome.PASS
+
     def test_one_dent_after_the_recovery_is_no_failure(self) -> None:
         assert speed(run(self.GOOD, (), (*self.GOOD, 40.0, *self.GOOD)), promise()).outcome is Outcome.PASS
 
