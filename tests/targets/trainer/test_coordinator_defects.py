@@ -64,7 +64,7 @@ async def test_an_epoch_that_is_not_raised_stands_for_two_groups(make: MakeClust
 async def test_an_epoch_is_not_raised_for_a_new_leader_either(
     make: MakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = make(steps=200, checkpoint_every=20, defect="epoch-not-raised")
+    cluster = make(steps=120, checkpoint_every=20, keep=9, defect="epoch-not-raised")
     stop = Points(monkeypatch, "checkpoint.before_commit", lambda at: at["generation"] == 3)
     async with cluster.running():
         await stop.reached()
@@ -72,6 +72,7 @@ async def test_an_epoch_is_not_raised_for_a_new_leader_either(
         stop.release()
         await cluster.until("group.formed", generation=3)
         cluster.network.cut.clear()
+        await cluster.until("write.accepted", resource="generation/3/commit", member="coordinator-0")
         assert await cluster.end() == 0
     assert {e["epoch"] for e in cluster.events.of("group.formed")} == {1}
     commits = cluster.events.of("write.accepted", resource="generation/3/commit")
@@ -103,7 +104,7 @@ async def test_without_detection_a_frozen_worker_is_never_found(make: MakeCluste
     async with cluster.running():
         await cluster.until("checkpoint.committed", generation=1)
         cluster.nodes["n1"].frozen_worker = True
-        await anyio.sleep(3 * cluster.settings.stall)
+        await anyio.sleep(2 * cluster.settings.stall)
         assert not cluster.codes
     assert not [kind for kind, _ in cluster.events if kind.startswith("failure.")]
 
