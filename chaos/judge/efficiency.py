@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from statistics import median
 
 from chaos.history import History
+from chaos.judge.statistics import median
 from chaos.result import Efficiency
 from chaos.training import Execution, lineage, strikes
 

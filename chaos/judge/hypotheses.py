@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from statistics import median
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from chaos.experiment import Mode
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Promise
+from chaos.judge.statistics import median
 from chaos.result import Check, Kind, Recovery
 from chaos.training import Struck, few, strikes
 from chaos.trigger import Condition

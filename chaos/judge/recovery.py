@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import sys
 from itertools import pairwise
-from statistics import median
 
 import msgspec
 
 from chaos.history import Event, History
+from chaos.judge.statistics import median
 from chaos.result import Need, Recovery
 from chaos.training import Execution, Group, Lineage, Roster, Struck, lineage, strikes
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from math import sqrt
 from typing import Any
@@ -73,6 +72,8 @@ def _check(name: str, unit: str, limit: float, spread: Spread | None, runs: int)
 
 def spread(values: Sequence[float], seed: int = 0) -> Spread:
     """Median, p95, maximum, and the 95 % percentile-bootstrap interval of the p95 (Efron 1979), seeded."""
+    import random  # costs start-up more than all of the judge
+
     ordered = sorted(values)
     dice = random.Random(seed)
     tails = sorted(quantile(sorted(dice.choices(ordered, k=len(ordered))), 0.95) for _ in range(_RESAMPLES))
@@ -92,6 +93,11 @@ def quantile(ordered: Sequence[float], q: float) -> float:
     low = int(place)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (place - low) * (ordered[high] - ordered[low])
+
+
+def median(values: Sequence[float]) -> float:
+    """The middle value, or the mean of the two."""
+    return quantile(sorted(values), 0.5)
 
 
 def wilson(passes: int, runs: int, z: float = 1.959964) -> tuple[float, float]:
