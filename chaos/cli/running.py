@@ -19,14 +19,14 @@ from chaos.cli.asking import overrides
 from chaos.cli.judging import CONTRACT, judge_folder, replay_command, show, write_reports
 from chaos.errors import Exit, TargetError
 from chaos.experiment import Experiment, Schedule
-from chaos.journal import find_secrets, mask
+from chaos.journal import mask
 from chaos.judge import Contract, series
 from chaos.load import load_experiment
 from chaos.plan import plan, preview
 from chaos.registry import Registry
 from chaos.report.console import Console, Show
 from chaos.result import Result
-from chaos.runner import RunResult, run
+from chaos.runner import RunResult, run, secrets_of
 
 # What a caller must hear of first, when several files or repeats end differently.
 _GRAVITY = (Exit.PASS, Exit.INCONCLUSIVE, Exit.FAIL, Exit.USAGE, Exit.TERMINATED, Exit.INTERRUPTED, Exit.HEAL_FAILED)
@@ -81,8 +81,7 @@ def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) 
 
 def _write_contract(path: Path, experiment: Experiment) -> None:
     """What the run will be judged by, on this day or another; without secrets, as the journal."""
-    secret = find_secrets(experiment.target.settings, experiment.target.raw, dict(os.environ))
-    contract = mask(msgspec.to_builtins(Contract.of(experiment)), secret)
+    contract = mask(msgspec.to_builtins(Contract.of(experiment)), secrets_of(experiment))
     path.write_bytes(msgspec.json.format(msgspec.json.encode(contract)) + b"\n")
 
 

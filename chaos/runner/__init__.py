@@ -4,4 +4,4 @@ from chaos.runner.method import HealFailure
 from chaos.runner.recorder import Observer
 from chaos.runner.run import RunResult, run
 
-__all__ = ["HealFailure", "Observer", "RunResult", "run"]
+__all__ = ["HealFailure", "Observer", "RunResult", "run", "secrets_of"]

@@ -60,11 +60,7 @@ async def run(
     """
     triggers = Triggers(schedule.actions)
     faults = [fault_of(action, experiment) for action in schedule.actions]
-    secrets = (
-        find_secrets(experiment.target.settings)
-        | find_secrets(experiment.target.raw)
-        | find_secrets(os.environ, shortest=8)  # nobody meant these for the target, so take only what looks like one
-    )
+    secrets = secrets_of(experiment)
     journal = Journal(folder / "journal.jsonl", secrets)
     recorder = Recorder(journal, observer)
     conductor = _Conductor(experiment, schedule, faults, triggers, recorder)
@@ -92,6 +88,15 @@ async def run(
         heal_failures=tuple(conductor.method.failures),
         signal=conductor.signal,
         traces=(*conductor.method.traces, *recorder.traces),
+    )
+
+
+def secrets_of(experiment: Experiment) -> frozenset[str]:
+    """Texts that nothing written by a run of this experiment may hold."""
+    return (
+        find_secrets(experiment.target.settings)
+        | find_secrets(experiment.target.raw)
+        | find_secrets(os.environ, shortest=8)  # nobody meant these for the target, so take only what looks like one
     )
 
 
