@@ -34,7 +34,7 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
 
     id: ClassVar[str] = "T7"
     needs: ClassVar[tuple[str, ...]] = ("checkpoint.loaded", "step.completed")
-    tolerance: Ratio = 0.1
+    tolerance: Ratio = 0.05
 
     def check(self, history: History) -> Verdict:
         broken, evidence = _loads(history)

@@ -98,7 +98,7 @@ def test_after_a_resize_the_loss_is_compared_within_a_tolerance_and_it_says_so()
     verdict = STATE.check(tape.history)
     assert verdict.outcome is Outcome.PASS
     assert (
-        "10 steps done again on another way (world size, resize, fresh start) have a loss within 10%" in verdict.reason
+        "10 steps done again on another way (world size, resize, fresh start) have a loss within 5%" in verdict.reason
     )
     assert "not compared bit for bit" in verdict.reason
 
