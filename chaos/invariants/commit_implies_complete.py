@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few, listed
-from chaos.verdict import Verdict, failed, passed
+from chaos.verdict import Verdict, failed, passed, unknown
 
 
 class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
@@ -42,6 +42,8 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
                     return broken
                 commits += 1
                 evidence += [*(e.seq for e in shards.values()), event.seq]
+        if not commits:
+            return unknown("nothing was committed")
         return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
 
     def _incomplete(

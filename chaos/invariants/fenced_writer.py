@@ -46,6 +46,8 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
             return broken
         writes = history.of("write.rejected", reason="stale-epoch")
         others = history.of("epoch.rejected")
+        if not accepted and not writes and not others:
+            return unknown("nobody tried to write anything")
         missing = {"required": not writes, "any": not writes and not others, "optional": False}[self.attempt]
         if missing:
             said = f" ({len(others)} stale joins or heartbeats were refused)" if others else ""

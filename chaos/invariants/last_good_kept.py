@@ -56,5 +56,7 @@ class LastGoodKept(Invariant, frozen=True, kw_only=True):
             evidence.append(event.seq)
         if doubt is not None:
             return doubt
+        if not evidence:
+            return unknown("nothing was committed")
         reason = f"after each of {len(evidence)} commits and removals the newest good generation was there"
         return passed(reason, few(evidence))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few, lineage
-from chaos.verdict import Verdict, failed, passed
+from chaos.verdict import Verdict, failed, passed, unknown
 
 _COMMON = ("model", "optimizer", "schedule", "data")  # parts that all ranks hold alike; the RNG is each rank's own
 
@@ -41,6 +41,8 @@ class RankAgreement(Invariant, frozen=True, kw_only=True):
                 if broken := _disagree(kind.removeprefix("checkpoint."), cut):
                     return broken
                 evidence += [e.seq for e in cut] if len(cut) > 1 else []
+        if not evidence:
+            return unknown("no two ranks did anything together")
         return passed(f"all ranks agreed at {steps} steps, every cut and every load", few(evidence))
 
 
