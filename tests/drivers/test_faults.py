@@ -120,7 +120,8 @@ async def test_a_partition_drops_real_packets(launch: Launch) -> None:
         fault = Partition(between=(NODE_1, Selector(rest=True)), direction="a-to-b")
         async with fault.inject(target, *hit(fault, target)) as landing:
             (pair,) = landing.evidence["pairs"]
-            assert (pair["from"], pair["to"], pair["dropped"]) == ("n1", "n0", 1)
+            assert (pair["from"], pair["to"]) == ("n1", "n0")
+            assert pair["dropped"] >= 1
         assert landing.healed["pairs"][0]["received"] == 1
 
 

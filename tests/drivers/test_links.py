@@ -48,7 +48,7 @@ async def test_a_cut_is_proved_by_dropped_packets_and_a_restore_by_packets_that_
         assert links.nodes() == ("n-a", "n-b", "n-c")
         proof = await links.cut(both("n-a", "n-b"))
         assert dropped(proof) == {("n-a", "n-b"): True, ("n-b", "n-a"): True}
-        assert all(p["sent"] == 1 and p["rule"] > 0 for p in proof["pairs"])
+        assert all(p["sent"] >= 1 and p["rule"] > 0 for p in proof["pairs"])
         healed = await links.restore(both("n-a", "n-b"))
         assert dropped(healed) == {("n-a", "n-b"): False, ("n-b", "n-a"): False}
 

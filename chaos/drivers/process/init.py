@@ -30,7 +30,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Refused(Exception):
+class Refused(RuntimeError):
     """The kernel does not give us the lab; the message is for the user."""
 
 
@@ -246,7 +246,7 @@ def open_lab(config: dict[str, Any], control: socket.socket) -> Init:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    network = module.Network(config["nodes"])
+    network = module.build(config["nodes"])
     control.send(json.dumps({"ready": {**found, **network.mechanisms()}}).encode())
     return Init(control, network, network.namespaces)
 
@@ -290,7 +290,7 @@ def main() -> None:
         with suppress(OSError):
             os.unlink(config["alias"])
             os.rmdir(os.path.dirname(config["alias"]))
-    except (Refused, OSError, ImportError) as error:
+    except (OSError, RuntimeError, ImportError) as error:
         with suppress(OSError):
             control.send(json.dumps({"failed": str(error)}).encode())
         sys.exit(1)

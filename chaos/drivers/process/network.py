@@ -19,13 +19,14 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 CLONE_NEWNET = 0x40000000
 BRIDGE = "chaos0"
 TABLE = "chaos"
 PREFIX = 24
-WAIT = 1.0  # seconds that a proof may take; a packet needs some ten microseconds
+WAIT, AGAIN = 3.0, 0.05  # seconds that a proof may take, and between its packets; one needs some ten microseconds
 NF_DROP, NF_ACCEPT = 0, 1
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -55,6 +56,8 @@ class Network:
                 host.link("set", index=self.bridge, state="up")
             for index, (node, address) in enumerate(nodes):
                 self.namespaces[node] = self.add_node(host, index, address)
+        for source, target in pairwise(self.address):  # a link comes up a moment after it was told to
+            self.prove_passing(source, target)
         self.refused = self.add_tables()
 
     def add_node(self, host: Any, index: int, address: str) -> int:
@@ -163,22 +166,27 @@ class Network:
     def prove_dropped(self, source: str, target: str) -> dict[str, Any]:
         """Send a packet: it must be counted by the rule and must not arrive."""
         before, handle = self.counted(source, target)
+        sent, dropped, began, due = 0, 0, time.monotonic(), 0.0
         with self.probe(source, target) as (sender, receiver, token):
-            sender.send(token)
-            deadline = time.monotonic() + WAIT
-            while (now := self.counted(source, target)[0]) == before:  # a counter has no event to wait for
-                if time.monotonic() > deadline:
-                    raise NoProof(f"a packet from {source} to {target} was not dropped by rule {handle}")
+            while not dropped:  # a counter has no event to wait for
+                if (now := time.monotonic()) > began + WAIT:
+                    raise NoProof(f"none of {sent} packets from {source} to {target} was dropped by rule {handle}")
+                if now >= due:
+                    sender.send(token)
+                    sent, due = sent + 1, now + AGAIN
+                dropped = self.counted(source, target)[0] - before
             if arrived(receiver, token, 0.0):
                 raise NoProof(f"a packet from {source} to {target} arrived in spite of rule {handle}")
-        return {"from": source, "to": target, "sent": 1, "dropped": now - before, "rule": handle}
+        return {"from": source, "to": target, "sent": sent, "dropped": dropped, "rule": handle}
 
     def prove_passing(self, source: str, target: str) -> dict[str, Any]:
+        """Send a packet: it must arrive."""
         with self.probe(source, target) as (sender, receiver, token):
-            sender.send(token)
-            if not arrived(receiver, token, WAIT):
-                raise NoProof(f"a packet from {source} to {target} does not arrive although nothing cuts it")
-        return {"from": source, "to": target, "sent": 1, "received": 1}
+            for sent in range(1, int(WAIT / AGAIN) + 1):
+                sender.send(token)
+                if arrived(receiver, token, AGAIN):
+                    return {"from": source, "to": target, "sent": sent, "received": 1}
+        raise NoProof(f"none of {sent} packets from {source} to {target} arrives although nothing cuts it")
 
     def counted(self, source: str, target: str) -> tuple[int, int]:
         """Packets that the pair's rule has dropped, and the rule's handle."""
@@ -204,6 +212,16 @@ class Network:
             sender.bind((self.address[source], 0))
             sender.connect(receiver.getsockname())
             yield sender, receiver, secrets.token_bytes(16)
+
+
+def build(nodes: list[tuple[str, str]]) -> Network:
+    """The network of these nodes with their addresses; RuntimeError says what the kernel lacks."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        return Network(nodes)
+    except NetlinkError as error:
+        raise RuntimeError(f"the kernel refuses a bridge or a veth pair: {error}") from error
 
 
 def arrived(receiver: socket.socket, token: bytes, within: float) -> bool:
