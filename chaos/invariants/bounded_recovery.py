@@ -63,7 +63,7 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
         what = f"{fault.step} at step {frontier}"
         if reached is None:
             spent = history[-1].t - fault.landed.t
-            if spent > self.within or history.first("limit.reached"):
+            if spent > self.within:
                 return failed(
                     f"half-dead job: {spent:.1f} s after {what} it had neither gone beyond that step nor ended",
                     (fault.landed.seq, history[-1].seq),

@@ -187,6 +187,12 @@ class TestBoundedRecovery:
         assert verdict.outcome is Outcome.FAIL
         assert verdict.reason.startswith("half-dead job")
 
+    def test_a_limit_that_ends_the_run_soon_after_the_fault_proves_nothing(self) -> None:
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(1).add("limit.reached", name="wall", value=60.0)
+        assert RECOVER.check(tape.history).outcome is Outcome.UNKNOWN
+
     def test_a_last_step_of_the_survivors_is_no_progress(self) -> None:
         tape = running()
         tape.fault("process.kill", "worker-n1")
