@@ -30,7 +30,6 @@ class Rank:
     def __init__(self, node: str) -> None:
         self.node, self.member = node, f"worker-{node}"
         self.agent: Link | None = None  # that started it
-        self.step = 0
         self.said: dict[str, Frame] = {}  # the last message by op
         self.closed: float | None = None  # since when its connection is closed
         self.broken: float | None = None  # since when its collectives fail
@@ -143,25 +142,24 @@ class Crew:
 
     def _agent_gone(self, link: Link, current: bool) -> None:
         self.busy.discard(link)
-        in_group = self.group is not None and link.node in self.group.nodes
-        leaving = self.leaving.pop(link.node, None) is not None
-        if leaving:
+        announced = self.leaving.pop(link.node, None) is not None
+        if announced:
             self.departed.add(link.node)
-        if current and not self.ended and (in_group or not leaving):
-            self._lost(link, "fail-stop", "connection closed")
+        if current and not self.ended:
+            self._lost(Failure(link.member, "fail-stop", "connection closed"), link, announced=announced)
 
-    def _lost(self, link: Link, kind: str, reason: str) -> None:
-        """A node is gone: a failure of the group that it is part of; where none stands, only recorded."""
-        failure = Failure(link.member, kind, reason)
-        if self.group is not None and link.node in self.group.nodes:
+    def _lost(self, failure: Failure, link: Link, *, announced: bool = False) -> None:
+        """A node is gone: the end of the group that it is part of; else a fact to record, unless it was announced."""
+        rank = self.group and self.group.on(link.node)
+        if rank and rank.agent is link:
             self.fail(failure)
-        self.record(failure)
+        if not announced:
+            self.record(failure)
 
     def _hear_worker(self, link: Link, frame: Frame, rank: Rank) -> None:
         op, now = frame["op"], anyio.current_time()
         assert link.rank is not None
         if op == "heartbeat":
-            rank.step = frame["step"]
             self.progress.note(link.rank, frame["step"], frame["phase"])
             if frame["phase"] == "broken" and rank.broken is None:
                 rank.broken = now
@@ -197,12 +195,13 @@ class Crew:
 
     async def _confirm(self, member: str, seconds: float) -> None:
         link = await self.members.drop(member)
-        if link is None:
+        if link is None:  # it went by itself meanwhile
+            self._heartbeats.forget(member)
             return
         reason = f"silent for {seconds:.1f} s"
         if link.agent:
             emit("lease.expired", resource=f"member/{link.node}", holder=member, epoch=self.lease.epoch)
             self.busy.discard(link)
-            self._lost(link, "partition", reason)
+            self._lost(Failure(member, "partition", reason), link)
         elif self.group is not None and link.epoch == self.group.epoch:
             self.fail(Failure(member, "hang", reason))

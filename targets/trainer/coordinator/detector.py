@@ -62,14 +62,13 @@ class Heartbeats:
         return min(max(adaptive, s.suspect_floor), s.suspect_ceiling)
 
     def silent(self) -> list[Silence]:
-        """Those newly suspected, and those confirmed; the latter are not watched any more."""
+        """Those newly suspected, and those confirmed: the latter are named until they are forgotten."""
         if defects.active(self._settings, defects.NO_DETECTION):
             return []
         found, now = [], self._clock()
         for member, pulse in list(self._pulses.items()):
             seconds = now - pulse.last
             if seconds >= self._settings.member_ttl:
-                self.forget(member)
                 found.append(Silence(member, seconds, True))
             elif not pulse.suspected and seconds >= self.patience(member):
                 pulse.suspected = True

@@ -79,6 +79,17 @@ async def test_a_silent_agent_loses_its_lease_and_its_place(make: MakeCluster) -
         assert await cluster.end() == 0
 
 
+async def test_two_nodes_that_fall_silent_at_once_are_both_lost(make: MakeCluster) -> None:
+    cluster = make(nodes=4, steps=60)
+    async with cluster.running():
+        await cluster.until("checkpoint.committed", step=20)
+        for name in ("n1", "n2"):
+            cluster.nodes[name].frozen = True
+        formed = await cluster.until("group.formed", world=2)
+        assert await cluster.end() == 0
+    assert formed["nodes"] == ["n0", "n3"]
+
+
 @pytest.mark.parametrize(
     ("point", "state", "path"),
     [
