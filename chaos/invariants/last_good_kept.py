@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from chaos.api import Invariant
@@ -35,23 +36,24 @@ class LastGoodKept(Invariant, frozen=True, kw_only=True):
             state.take(event)
             if commit is None:
                 continue
-            seqs = (commit.seq, *few([e.seq for e in removed]), event.seq)
             if event.kind == "checkpoint.damaged":
                 if not state.committed and removed:
                     return failed(
                         f"generation {generation} was damaged and no other was left: retention had removed "
                         f"generation {removed[-1].get('generation')} while it was good",
-                        sorted(set(seqs)),
+                        _seqs(commit, removed, event),
                     )
                 if not state.committed:
                     doubt = unknown(
-                        f"generation {generation} was damaged and none is left; retention removed none", seqs
+                        f"generation {generation} was damaged and none is left; retention removed none",
+                        _seqs(commit, removed, event),
                     )
                 continue
             how = event.kind.removeprefix("checkpoint.")
             if generation == newest:
                 left = f"generation {state.newest} is the newest left" if state.committed else "none is left"
-                return failed(f"the newest good generation, {generation}, was {how}: {left}", sorted(set(seqs)))
+                reason = f"the newest good generation, {generation}, was {how}: {left}"
+                return failed(reason, _seqs(commit, removed, event))
             removed.append(event)
             evidence.append(event.seq)
         if doubt is not None:
@@ -60,3 +62,7 @@ class LastGoodKept(Invariant, frozen=True, kw_only=True):
             return unknown("nothing was committed")
         reason = f"after each of {len(evidence)} commits and removals the newest good generation was there"
         return passed(reason, few(evidence))
+
+
+def _seqs(commit: Event, removed: Sequence[Event], event: Event) -> list[int]:
+    return sorted({commit.seq, *few([e.seq for e in removed]), event.seq})

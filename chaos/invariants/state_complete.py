@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from chaos.api import Invariant, Ratio
@@ -172,7 +172,9 @@ def _origins(history: History, line: Lineage) -> list[list[Origin]]:
 
     Random numbers after a resize may depend on the group that resized, so two resizes at one step are two ways.
     """
-    savers = [(e.seq, e.get("generation"), e.get("epoch")) for e in history.of("checkpoint.begun", "checkpoint.saved")]
+    savers: dict[Any, list[Event]] = {}
+    for event in history.of("checkpoint.begun", "checkpoint.saved"):
+        savers.setdefault(event.get("generation"), []).append(event)
     ways: list[list[Origin]] = []
     for group in line.groups:
         parent = _parent(savers, line.groups, group)
@@ -183,14 +185,14 @@ def _origins(history: History, line: Lineage) -> list[list[Origin]]:
     return ways
 
 
-def _parent(savers: Sequence[tuple[int, Any, Any]], groups: Sequence[Group], group: Group) -> Group | None:
+def _parent(savers: Mapping[Any, Sequence[Event]], groups: Sequence[Group], group: Group) -> Group | None:
     """The group that saved the generation that `group` began with."""
     if not group.generation:
         return None
-    saved = [(seq, epoch) for seq, generation, epoch in savers if generation == group.generation and seq < group.seq]
+    saved = [event for event in savers.get(group.generation, ()) if event.seq < group.seq]
     if saved:
-        seq, epoch = saved[-1]
-        parents = [g for g in groups[: group.index] if g.epoch == epoch and g.seq < seq]
+        last = saved[-1]
+        parents = [g for g in groups[: group.index] if g.epoch == last.get("epoch") and g.seq < last.seq]
     else:
         parents = [g for g in groups[: group.index] if g.step <= group.step]
     return parents[-1] if parents else None
