@@ -13,6 +13,7 @@ import pytest
 
 from chaos.api import Cut, Launch, Links
 from chaos.drivers.process import Process
+from chaos.drivers.process.target import LabTarget
 from chaos.errors import NotLanded
 from chaos.testing import Recorder
 
@@ -73,6 +74,19 @@ async def test_a_cut_of_a_node_that_does_not_exist_lands_nowhere_and_leaves_noth
             await links.restore(cut)
         await links.cut(cut)
         assert dropped(await links.restore(cut)) == {("n-a", "n-b"): False}
+
+
+async def test_a_lab_that_has_ended_needs_no_heal(stage: Recorder, launch: Make) -> None:
+    async with Process().open(launch({"a": "import signal; signal.pause()"}, node="n-", nodes=NODES), stage) as target:
+        assert isinstance(target, LabTarget)
+        await target.wait_ready()
+        cut = Cut(pairs=(("n-a", "n-b"),))
+        await target.cut(cut)
+        await target._supervisor.end()
+        await target.wait_finished()
+        assert await target.restore(cut) == {"ended": "with the lab"}
+        with pytest.raises(NotLanded, match="the lab has ended"):
+            await target.cut(cut)
 
 
 STREAM = """

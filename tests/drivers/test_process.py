@@ -188,6 +188,13 @@ async def test_a_member_that_exits_before_it_is_ready_is_told_with_its_last_word
             await target.wait_ready()
 
 
+async def test_a_target_that_ends_before_it_is_ready_is_an_error(stage: Recorder, launch: Make) -> None:
+    plan = launch({"a": "print('nothing to do')"}, lab=False, ready={"event": "work.begun"}, ends={"role": "program"})
+    with pytest.raises(TargetError, match=r"a exited with 0 before it was ready; last lines: nothing to do"):
+        async with Process().open(plan, stage) as target:
+            await target.wait_ready()
+
+
 async def test_a_member_that_never_gets_ready_is_an_error_after_its_limit(stage: Recorder, launch: Make) -> None:
     plan = launch({"a": SLEEPER}, lab=False, ready={"event": "never.comes", "within": "200ms"})
     with pytest.raises(TargetError, match=r"no event never\.comes within 0\.2 s"):

@@ -49,7 +49,7 @@ class Supervisor:
         self._replies: dict[int, _Reply] = {}
         self._requests = 0
         self._ready = _Reply()
-        self._gone = False
+        self.gone = False
         self._children: dict[int, Started] = {}  # by process id in the lab
         self.mechanisms: dict[str, str] = {}
 
@@ -64,7 +64,7 @@ class Supervisor:
             if not data:
                 break
             self._take(json.loads(data), fds)
-        self._gone = True
+        self.gone = True
         for reply in (*self._replies.values(), self._ready):
             reply.content = reply.content or {"error": "the lab has ended", "failed": "its first process ended"}
             reply.arrived.set()
@@ -113,7 +113,7 @@ class Supervisor:
     async def _request(self, op: str, fields: JSON, fds: Sequence[int] = ()) -> _Reply:
         self._requests += 1
         reply = _Reply()
-        if self._gone:
+        if self.gone:
             reply.content = {"error": "the lab has ended"}
             return reply
         self._replies[self._requests] = reply

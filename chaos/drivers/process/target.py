@@ -159,6 +159,10 @@ class ProcessTarget(Processes):
         finally:
             os.close(writer)
         pid = pid_of(started.pidfd)
+        if pid in self.live:  # its hello was faster than the answer to our request
+            self.live[pid].started = started
+            os.close(started.pidfd)
+            return
         member = Member(name=program.name, role=program.role, pid=pid, node=program.node, rank=program.rank)
         live = self.live[pid] = Live(member, started.pidfd, started)
         self._stage.record(program.name, "member.started", facts(member))
@@ -200,16 +204,24 @@ class ProcessTarget(Processes):
         """Wait for the event that means ready, from that member or from anyone; TargetError if it cannot come."""
         with anyio.move_on_after(ready.seconds):
             while not any(kind == ready.event and name in (None, source) for source, kind in self._happened):
-                for dead, code in self._ended.items():
-                    if dead == name or code != 0:
-                        await anyio.sleep(DRAIN / 4)  # its last words may be in the pipe, which others may hold open
-                        tail = self._tail(dead)
-                        raise TargetError(f"{dead} exited with {code} before it was ready; last lines: {tail}")
+                if dead := self._died_early(name):
+                    await anyio.sleep(DRAIN / 4)  # its last words may be in the pipe, which others may hold open
+                    tail = self._tail(dead)
+                    code = self._ended[dead]
+                    raise TargetError(f"{dead} exited with {code} before it was ready; last lines: {tail}")
                 await self._news.wait()
             return
         tail = f"; last lines of {name}: {self._tail(name)}" if name else ""
         who = name or "the target"
         raise TargetError(f"{who} did not become ready: no event {ready.event} within {ready.seconds:g} s{tail}")
+
+    def _died_early(self, name: str | None) -> str | None:
+        """A member without which nothing gets ready: the one waited for, one that failed, one that decides the end."""
+        ends = self._spec.ends
+        for dead, code in self._ended.items():
+            if dead == name or code != 0 or (ends and self._slots[dead].role == ends.role):
+                return dead
+        return None
 
     def _tail(self, name: str) -> str:
         try:
@@ -268,4 +280,6 @@ class LabTarget(ProcessTarget):
         return await self._supervisor.links("cut", cut.pairs)
 
     async def restore(self, cut: Cut) -> JSON:
+        if self._supervisor.gone:
+            return {"ended": "with the lab"}
         return await self._supervisor.links("restore", cut.pairs)
