@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,11 +27,22 @@ JOURNAL, CONTRACT, SCHEDULE = "journal.jsonl", "contract.json", "schedule.json"
 
 def judge_folder(folder: Path) -> tuple[Result, History]:
     """Judge what was recorded in `folder`; JournalError where journal or contract cannot be read."""
-    history = History(read(folder / JOURNAL))
-    contract = _decode(folder / CONTRACT, Contract)
-    registry = Registry()
-    invariants = [(a.kind, msgspec.convert(a.settings, registry.invariant(a.kind))) for a in contract.invariants]
-    return judge(contract, history, invariants), history
+    with _uncollected():
+        history = History(read(folder / JOURNAL))
+        contract = _decode(folder / CONTRACT, Contract)
+        registry = Registry()
+        invariants = [(a.kind, msgspec.convert(a.settings, registry.invariant(a.kind))) for a in contract.invariants]
+        return judge(contract, history, invariants), history
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A long history is millions of objects without a cycle; the collector would walk them again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def write_reports(folder: Path, result: Result, history: History, replay: str) -> dict[str, Path]:
