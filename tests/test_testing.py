@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import anyio
 import pytest
 from trio.testing import MockClock
 
-from chaos.api import Cut, Fault, Files, Landing, Links, Selection, Selector, Signals, Target
+from chaos.api import (
+    JSON,
+    Cut,
+    Driver,
+    Fault,
+    Files,
+    Landing,
+    Launch,
+    Links,
+    Member,
+    Selection,
+    Selector,
+    Signals,
+    Slot,
+    Stage,
+    Target,
+)  # fmt: skip
 from chaos.errors import NotLanded
-from chaos.testing import FakeTarget, Recorder, check_fault
+from chaos.testing import FakeTarget, Recorder, check_driver, check_fault
 
 pytestmark = pytest.mark.anyio
 
@@ -130,3 +148,68 @@ async def test_a_recorder_waits_for_an_event_and_for_no_longer_than_it_is_told()
     assert (await stage.until("it.happened")).source == "a"
     with pytest.raises(TimeoutError):
         await stage.until("it.happened", source="b", within=1.0)
+
+
+class Sleepers(Driver, frozen=True, kw_only=True):
+    """Starts a process, and does one thing wrong."""
+
+    wrong: str
+
+    def slots(self, spec: JSON) -> tuple[Slot, ...]:
+        slot = Slot(name="sleeper", role="sleeper")
+        return (slot, slot) if self.wrong == "two of one name" else (slot,)
+
+    @asynccontextmanager
+    async def open(self, launch: Launch, stage: Stage) -> AsyncIterator[Target]:
+        process = sleeper()
+        target = FakeTarget(self.slots({}))
+        name = "stranger" if self.wrong == "a stranger" else "sleeper"
+        member = Member(name=name, role="sleeper", pid=process.pid)
+        target.members = lambda: () if self.wrong == "nobody" else (member,)  # type: ignore[method-assign]
+        peace = False
+        try:
+            yield target
+            peace = True
+        finally:
+            if self.wrong != "leaks" and (peace or self.wrong != "leaks after an error"):
+                process.kill()
+                process.wait()
+            else:
+                LEAKED.append(process)
+            if self.wrong != "silent":
+                stage.record("sleeper", "member.exited", {})
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "60"])
+
+
+LEAKED: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ("two of one name", "two members of one name"),
+        ("a stranger", "no slot declares"),
+        ("nobody", "without a living member"),
+        ("leaks", "left behind after in_peace: .'sleeper'"),
+        ("leaks after an error", "left behind after an_error"),
+        ("silent", "exit was not told"),
+    ],
+)
+async def test_a_driver_that_breaks_the_contract_is_caught(wrong: str, reason: str, tmp_path: Path) -> None:
+    launch = Launch(spec={}, settings={}, folder=tmp_path, base=tmp_path, points=())
+    try:
+        with pytest.raises(AssertionError, match=reason):
+            await check_driver(Sleepers(wrong=wrong), launch)
+    finally:
+        while LEAKED:
+            process = LEAKED.pop()
+            process.kill()
+            process.wait()
+
+
+async def test_a_driver_that_keeps_the_contract_passes(tmp_path: Path) -> None:
+    launch = Launch(spec={}, settings={}, folder=tmp_path, base=tmp_path, points=())
+    await check_driver(Sleepers(wrong=""), launch)

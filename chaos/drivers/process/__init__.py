@@ -11,7 +11,12 @@ from chaos.drivers.process.spec import decode
 class Process(Driver, frozen=True, kw_only=True):
     """Start every member as a process: each node with an address of its own, all of it gone with the harness.
 
-    Needs user namespaces; without them (`--no-lab`) members are plain processes and no link can be cut.
+    The lab is made of user, mount, process, network and IPC namespaces: no root is needed, nodes reach nothing but each
+    other, /dev/shm (also for temporary files) is the lab's own, and files are those of the machine. Without user
+    namespaces (`--no-lab`) members are plain processes, nodes are addresses 127.0.0.x, and no link can be cut.
+
+    A member finds in its environment: CHAOS_EVENTS (socket for `chaos.inside`), CHAOS_MEMBER, CHAOS_NODE, CHAOS_ADDRESS
+    (its own), CHAOS_NODES (all, JSON), CHAOS_SETTINGS (JSON), CHAOS_DATA (folder of its durable state), CHAOS_POINTS.
     """
 
     def slots(self, spec: JSON) -> tuple[Slot, ...]:
