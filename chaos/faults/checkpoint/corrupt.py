@@ -10,7 +10,7 @@ from typing import Literal
 
 import anyio.to_thread
 
-from chaos.api import JSON, Fault, Files, Landing, Selection, Selector
+from chaos.api import JSON, Fault, Files, Landing, Ratio, Selection, Selector
 from chaos.errors import NotLanded, Unsupported
 
 Mode = Literal["flip", "truncate", "zero"]
@@ -19,7 +19,7 @@ Mode = Literal["flip", "truncate", "zero"]
 class Corrupt(Fault[Files], frozen=True, kw_only=True):
     """Damage the files that match `path` below the target's data.
 
-    `flip` turns one bit in the middle, `truncate` cuts the second half off, `zero` fills it with zeros.
+    `flip` turns one bit at `at`, `truncate` cuts off what follows it, `zero` fills that with zeros.
 
     Proof: each file's SHA-256 before and after.
 
@@ -35,8 +35,11 @@ class Corrupt(Fault[Files], frozen=True, kw_only=True):
 
     path: str
     mode: Mode = "flip"
+    at: Ratio = 0.5  # where, as a share of the file's length: header or tensor, as the format has it
 
     def __post_init__(self) -> None:
+        if self.at > 1:
+            raise ValueError(f"`at` is a share of the file, 1 at most, not {self.at:g}")
         path = PurePosixPath(self.path)
         if not path.parts or path.is_absolute() or ".." in path.parts:
             raise ValueError(f"`path` is a glob below the target's data, not {self.path!r}")
@@ -47,36 +50,36 @@ class Corrupt(Fault[Files], frozen=True, kw_only=True):
     @asynccontextmanager
     async def inject(self, target: Files, *hit: Selection) -> AsyncIterator[Landing]:
         # To its end, even when cancelled: what was damaged must be told.
-        files = await anyio.to_thread.run_sync(damage, target.data_root(), self.path, self.mode)
+        files = await anyio.to_thread.run_sync(damage, target.data_root(), self.path, self.mode, self.at)
         yield Landing({"mode": self.mode, "files": files})
 
 
-def damage(root: Path, pattern: str, mode: Mode) -> list[JSON]:
+def damage(root: Path, pattern: str, mode: Mode, at: float = 0.5) -> list[JSON]:
     """Damage every file that matches, in place; what was done to each. NotLanded where bytes stayed the same."""
     files = sorted(f for f in root.glob(pattern) if f.is_file() and f.resolve().is_relative_to(root.resolve()))
     if not files:
         raise NotLanded(f"no file matches {pattern} below {root}")
-    return [_damage_file(file, mode) | {"file": str(file.relative_to(root))} for file in files]
+    return [_damage_file(file, mode, at) | {"file": str(file.relative_to(root))} for file in files]
 
 
-def _damage_file(file: Path, mode: Mode) -> JSON:
+def _damage_file(file: Path, mode: Mode, at: float) -> JSON:
     before, size = _digest(file), file.stat().st_size
-    middle = size // 2
+    place = min(int(size * at), max(size - 1, 0))
     try:
         with file.open("r+b") as data:
             if mode == "truncate":
-                data.truncate(middle)
+                data.truncate(place)
             else:
-                data.seek(middle)
+                data.seek(place)
                 old = data.read(1 if mode == "flip" else -1)
-                data.seek(middle)
+                data.seek(place)
                 data.write(bytes([old[0] ^ 1]) if mode == "flip" and old else bytes(len(old)))
     except PermissionError as error:
         raise Unsupported(f"no right to write {file}: {error}") from error
     after = _digest(file)
     if before == after:
         raise NotLanded(f"{mode} left {file} as it was ({size} bytes)")
-    return {"offset": middle, "size": size, "before": before, "after": after}
+    return {"offset": place, "size": size, "before": before, "after": after}
 
 
 def _digest(file: Path) -> str:
