@@ -13,7 +13,7 @@ import anyio
 from chaos.inside import emit
 from targets.trainer import defects
 from targets.trainer.coordinator.detector import Heartbeats, Progress
-from targets.trainer.coordinator.failure import Damage, Failure, exit_class
+from targets.trainer.coordinator.failure import Damage, Failure, detected, exit_class
 from targets.trainer.coordinator.lease import Lease
 from targets.trainer.coordinator.members import Link, Members
 from targets.trainer.settings import Settings
@@ -106,12 +106,7 @@ class Crew:
 
     def fail(self, failure: Failure) -> NoReturn:
         """Record the failure, then raise it."""
-        self.record(failure)
-        raise failure
-
-    def record(self, failure: Failure) -> None:
-        """Say that it was detected."""
-        emit("failure.detected", member=failure.member, **{"class": failure.kind}, reason=failure.reason)
+        raise detected(failure)
 
     def _hear(self, link: Link, frame: Frame) -> None:
         if link.agent:
@@ -131,7 +126,7 @@ class Crew:
             self.busy.discard(link)
         elif op == "leaving" and link.node not in self.leaving:
             self.leaving[link.node] = anyio.current_time() + frame["grace"]
-            self.record(Failure(link.member, "preempted", "notice of preemption"))
+            detected(Failure(link.member, "preempted", "notice of preemption"))
         elif op == "worker.exited" and group is not None and frame["epoch"] == group.epoch:
             rank = group.ranks.get(frame["rank"])
             if rank is not None and rank.node == link.node and "done" not in rank.said:
@@ -154,7 +149,7 @@ class Crew:
         if rank and rank.agent is link:
             self.fail(failure)
         if not announced:
-            self.record(failure)
+            detected(failure)
 
     def _hear_worker(self, link: Link, frame: Frame, rank: Rank) -> None:
         op, now = frame["op"], anyio.current_time()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from chaos.inside import emit
+
 CONTENT = frozenset({"digest", "length", "incomplete", "format", "validation"})
 """Reasons for which a generation is damaged, and not just hard to reach."""
 
@@ -18,11 +20,17 @@ PATHS = {
 
 
 class Failure(Exception):
-    """The group cannot go on as it is. Recorded as `failure.detected` by whoever raises it."""
+    """The group cannot go on as it is; recorded as `detected` by whoever raises it."""
 
     def __init__(self, member: str, kind: str, reason: str) -> None:
         self.member, self.kind, self.reason = member, kind, reason
         super().__init__(f"{member}: {kind}: {reason}")
+
+
+def detected(failure: Failure) -> Failure:
+    """Record that it was detected."""
+    emit("failure.detected", member=failure.member, **{"class": failure.kind}, reason=failure.reason)
+    return failure
 
 
 class Damage(Failure):

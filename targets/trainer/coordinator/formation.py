@@ -12,7 +12,7 @@ from anyio import to_thread
 from chaos.inside import emit, point, recovery_path
 from targets.trainer import defects
 from targets.trainer.coordinator.crew import Crew, Group
-from targets.trainer.coordinator.failure import PATHS, Change, Damage, Failure, GiveUp, actions
+from targets.trainer.coordinator.failure import PATHS, Change, Damage, Failure, GiveUp, actions, detected
 from targets.trainer.coordinator.vault import Chosen, Vault
 from targets.trainer.settings import Place
 
@@ -97,7 +97,7 @@ class Formation:
             raise GiveUp(f"{len(crew.present())} of at least {s.min_world} nodes after {limit:g} s") from None
         if change.action == "failover":
             for node in sorted(self._nodes - crew.present() - crew.departed, key=_index):
-                crew.record(Failure(f"agent-{node}", "partition", "did not come"))
+                detected(Failure(f"agent-{node}", "partition", "did not come"))
         return sorted(crew.present(), key=_index)
 
     async def _start(self, group: Group) -> None:

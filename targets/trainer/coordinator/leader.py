@@ -53,20 +53,27 @@ class Leader:
             self._terms_own_epoch = False
             group = await self._formation.form(change)
             return await self._train(group)
-        except Damage as damage:
-            if damage.kind == "corruption":
-                await self._vault.damaged(damage.generation, damage.name, damage.reason)
-            following = Change("rollback" if damage.kind == "corruption" else "cold-restart", str(damage))
         except Failure as failure:
-            following = Change("cold-restart", str(failure))
+            following = await self._answer(failure)
         self._failures += 1
         endless = defects.active(self._crew.settings, defects.RESTART_LOOP)
         if self._failures > self._crew.settings.max_failures and not endless:
             raise GiveUp(f"{self._failures} incarnations without a commit; the last: {following.reason}")
         return following
 
+    async def _answer(self, failure: Failure) -> Change:
+        """The action for a failure; that the group must shrink shows when it is formed."""
+        if failure.kind != "corruption":
+            return Change("cold-restart", str(failure))
+        if isinstance(failure, Damage):
+            await self._vault.damaged(failure.generation, failure.name, failure.reason)
+        return Change("rollback", str(failure))
+
     async def _train(self, group: Group) -> Change | None:
         crew, s = self._crew, self._crew.settings
+        if group.step >= s.steps:  # an earlier leader saved the last step, and went
+            await self._complete(group, group.step, group.said("loaded")[0].get("loss"))
+            return None
         while True:
             if not await self._cut(group):
                 return Change("shrink", f"{self._noticed(group)} leaves before a checkpoint could be made")
@@ -77,14 +84,15 @@ class Leader:
             begun = anyio.current_time()
             generation = await checkpoint(crew, self._vault, group, step, loss)
             group.forget("ready")
-            if generation is None and step >= s.steps:
-                crew.fail(Failure("group", "transient", "the last checkpoint was not saved"))
             if generation is not None:
                 self._failures, self._round_seconds = 0, anyio.current_time() - begun
                 self._formation.excluded.clear()
-                following = self._boundary(group, step)
+            if step < s.steps:
+                following = self._boundary(group) if generation is not None else None
                 if following is not None:
                     return following
+            elif generation is None:
+                crew.fail(Failure("group", "transient", "the last checkpoint was not saved"))
             await crew.members.order_workers("release", generation=generation, committed=generation is not None)
             if step >= s.steps:
                 await self._complete(group, step, loss)
@@ -109,13 +117,13 @@ class Leader:
         """A node of the group that is about to leave."""
         return next((node for node in group.nodes if node in self._crew.leaving), None)
 
-    def _boundary(self, group: Group, step: int) -> Change | None:
+    def _boundary(self, group: Group) -> Change | None:
         """What a commit is the moment for: to part with a node that leaves, to take in one that came."""
         node = self._noticed(group)
         if node is not None:
             return Change("shrink", f"{node} leaves", drained=node)
         newcomers = sorted(self._crew.present() - set(group.nodes))
-        if newcomers and step < self._crew.settings.steps:
+        if newcomers:
             return Change("grow", f"{', '.join(newcomers)} joined")
         return None
 

@@ -146,6 +146,8 @@ class Members:
         return True
 
     async def _hear(self, link: Link, frame: Frame) -> bool:
+        if not self._lease.valid:
+            return False  # an answer would renew the member's lease, and this leader has none itself
         known = self._known(link)
         if not known or (not link.agent and frame["epoch"] < self._lease.epoch):
             await self._refuse(link, frame)

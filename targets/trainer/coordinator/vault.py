@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from chaos.inside import recovery_path
 from targets.trainer import defects
+from targets.trainer.coordinator.failure import Failure, detected
 from targets.trainer.coordinator.lease import Deposed, Lease
 from targets.trainer.settings import Settings
 from targets.trainer.wire import Frame, Refused, Unreachable
@@ -25,7 +26,7 @@ FRESH = Chosen(0, 0, None)
 
 class Vault:
     """Calls of the store under the lease's epoch. Deposed when the store says that somebody else leads, or says nothing
-    for so long that somebody else may.
+    for so long that somebody else may; Failure when its disk is in trouble.
     """
 
     def __init__(self, caller: AsyncCaller, lease: Lease, settings: Settings) -> None:
@@ -39,6 +40,8 @@ class Vault:
         except Refused as refused:
             if refused.error == "stale-epoch":
                 raise Deposed(str(refused)) from refused
+            if refused.error == "storage":
+                raise detected(Failure("store", "transient", str(refused.fields["reason"]))) from refused
             raise
         except Unreachable as error:
             raise Deposed(str(error)) from error

@@ -155,6 +155,8 @@ class Generations:
     def damaged(self, generation: int, name: str, reason: str) -> dict[str, Any]:
         """Mark a generation so that it is never offered again."""
         mark = self._folder(generation) / "DAMAGED"
+        if not mark.parent.exists():
+            raise Refused({"error": "unknown", "generation": generation})
         if not mark.exists():
             durable.write(mark, f"{name}: {reason}\n".encode())
             self._emit("checkpoint.damaged", generation=generation, name=name, reason=reason)

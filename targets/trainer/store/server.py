@@ -145,6 +145,8 @@ class Server:
             answer, body = self._store.handle(call)
         except Refused as refused:
             return {**refused.fields, "ok": False}, b""
+        except OSError as error:  # the disk is full, or broken
+            return {"ok": False, "error": "storage", "reason": str(error)}, b""
         except (KeyError, TypeError) as error:
             return {"ok": False, "error": "unknown", "reason": f"{type(error).__name__}: {error}"}, b""
         return {**answer, "ok": True}, body

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import anyio
 import pytest
+
+from targets.trainer.store import durable
 
 from .cluster import MakeCluster, Points
 
@@ -114,6 +119,39 @@ async def test_a_standby_settles_the_round_of_a_leader_that_died(
     restored = events.of("group.formed")[-1]
     assert restored["step"] == (30 if state == "committed" else 20)
     assert events.of("failure.detected", member="coordinator-0")
+
+
+async def test_a_job_whose_leader_died_over_the_last_commit_is_completed_by_its_standby(
+    make: MakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = make(steps=20)
+    stop = Points(monkeypatch, "checkpoint.before_commit", lambda at: at["step"] == 20)
+    async with cluster.running():
+        await stop.reached()
+        cluster.kill_coordinator(0)
+        stop.release()
+        assert await cluster.end() == 0
+    assert cluster.events.of("job.completed", step=20)
+    assert [e["step"] for e in cluster.events.of("checkpoint.committed")] == [10, 20]
+
+
+async def test_a_store_whose_disk_is_full_costs_a_round_and_not_the_job(
+    make: MakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, full = durable.write, [errno.ENOSPC]
+
+    def write_or_not(path: Path, data: bytes) -> None:
+        if path.name == "decision.json" and "000002" in path.parent.name and full:
+            raise OSError(full.pop(), "no space left on device")
+        write(path, data)
+
+    monkeypatch.setattr(durable, "write", write_or_not)
+    cluster = make()
+    async with cluster.running():
+        assert await cluster.end() == 0
+    (failure,) = cluster.events.of("failure.detected")
+    assert failure["member"] == "store"
+    assert [e["step"] for e in cluster.events.of("checkpoint.committed")] == [10, 20, 30]
 
 
 async def test_a_leader_that_was_cut_off_is_refused_by_the_store_and_steps_down(

@@ -118,6 +118,7 @@ async def test_ranks_that_do_not_agree_are_rolled_back_together(make: MakeCluste
         assert await cluster.end() == 0
     assert [e["generation"] for e in cluster.events.of("group.formed")] == [0, 2, 1]
     assert cluster.events.of("failure.detected", member="group")
+    assert [e["action"] for e in cluster.events.of("recovery.action")] == ["cold-restart", "rollback"]
 
 
 async def test_ranks_that_do_not_agree_are_let_go_on_by_the_defect(make: MakeCluster) -> None:
