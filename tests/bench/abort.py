@@ -22,6 +22,8 @@ HELD = {
     "hold": "60s",
 }
 
+LATE = {"name": "late", "role": "late", "node": "n0"}
+
 
 def measure(place: Place) -> Iterator[Figure]:
     """Worst of a few rounds."""
@@ -69,15 +71,15 @@ def _hypothesis(folder: Path, place: Place) -> float:
     """Seconds from the sample that asks for the abort until the fault was healed, by the journal."""
     members = [
         member("idle", "sleep", "600", ready="member.ready"),
-        member("canary", "sleep", "1"),
+        member("early", "become", "late", "1", ready="member.ready"),
     ]
-    bound = {"probe": "process.alive", "role": "canary", "every": "50ms", "at-least": 1}
-    experiment = write(folder, members, [HELD], abort=[bound])
+    bound = {"probe": "process.alive", "role": "late", "every": "50ms", "at-most": 0}
+    experiment = write(folder, members, [HELD], announced=[LATE], abort=[bound])
     with started(place.run(experiment), folder=folder) as process:
         process.wait(30)
     history = events(folder)
     landed = next((e.seq for e in history if e.kind == "fault.landed"), None)
-    asked = next((e.t for e in history if e.kind == "probe.sampled" and e.get("value") == 0), None)
+    asked = next((e.t for e in history if e.kind == "probe.sampled" and e.get("value") == 1), None)
     healed = next((e.t for e in history if e.kind == "fault.healed"), None)
     if landed is None or asked is None or healed is None:
         raise BenchError(f"no abort while the fault stood; {said(folder)}")

@@ -1,4 +1,4 @@
-"""Members of the small targets that are measured: `python -m tests.bench.members sleep|tick|train …`."""
+"""Members of the small targets that are measured: `python -m tests.bench.members sleep|become|tick|train …`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,14 @@ def sleep(seconds: float) -> None:
     """Be there, and do nothing."""
     inside.emit("member.ready")
     time.sleep(seconds)
+
+
+def become(other: str, seconds: float) -> None:
+    """After a while, be another member."""
+    inside.emit("member.ready")
+    time.sleep(seconds)
+    inside.hello(other, role=other, node="n0")
+    time.sleep(600)
 
 
 def tick(count: int, period: float) -> None:
@@ -47,6 +55,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["sleep", seconds]:
             sleep(float(seconds))
+        case ["become", other, seconds]:
+            become(other, float(seconds))
         case ["tick", count, period]:
             tick(int(count), float(period))
         case ["train", count, period, rank, world]:

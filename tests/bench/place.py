@@ -68,12 +68,13 @@ def write(
     method: Sequence[Mapping[str, Any]] = (),
     *,
     ends: str | None = None,
+    announced: Iterable[Mapping[str, Any]] = (),
     **more: Any,
 ) -> Path:
     """An experiment on a small target; the target has ended when the member of role `ends` exits."""
     target: dict[str, Any] = {
         "name": "bench", "driver": "process", "workdir": str(ROOT), "nodes": [{"name": "n0"}],
-        "members": list(members), "stop-grace": "1s",
+        "members": list(members), "announced": list(announced), "stop-grace": "1s",
         "events": {"member.ready": [], "tick.happened": ["n"], "step.completed": ["step", "rank"]},
     }  # fmt: skip
     if ends is not None:

@@ -27,6 +27,7 @@ class Sample(NamedTuple):
     runner: float
     runner_peak: float
     trainer: float | None
+    members: int  # processes of the target
 
 
 class Watched(NamedTuple):
@@ -54,7 +55,8 @@ def watch(process: subprocess.Popen[bytes]) -> tuple[Sample, ...]:
     while process.poll() is None and time.monotonic() - began < LIMIT:
         samples.append(_look(process.pid, with_pss=len(samples) % PSS_EVERY == 0))
         try:
-            process.wait(EVERY)
+            # Once the target has gone, judging takes a moment only, and it is the peak of memory.
+            process.wait(EVERY if samples[-1].members else 0.02)
         except subprocess.TimeoutExpired:
             continue
     return tuple(samples)
@@ -62,10 +64,15 @@ def watch(process: subprocess.Popen[bytes]) -> tuple[Sample, ...]:
 
 def _look(runner: int, with_pss: bool) -> Sample:
     below = descendants(runner)
-    helpers = [pid for pid in below if not _is_target(pid)]
-    target = pss([pid for pid in below if pid not in helpers]) if with_pss else None
+    members = [pid for pid in below if _is_target(pid)]
     return Sample(
-        time.time(), cpu(runner), sum(map(cpu, helpers)), memory(runner), memory(runner, "VmHWM"), target or None
+        wall=time.time(),
+        runner_cpu=cpu(runner),
+        helper_cpu=sum(cpu(pid) for pid in below if pid not in members),
+        runner=memory(runner),
+        runner_peak=memory(runner, "VmHWM"),
+        trainer=pss(members) if with_pss and members else None,
+        members=len(members),
     )
 
 
