@@ -10,7 +10,7 @@ from anyio.abc import TaskStatus
 
 from chaos.inside import emit, recovery_path
 from targets.trainer.coordinator.crew import Crew
-from targets.trainer.coordinator.failure import Change
+from targets.trainer.coordinator.failure import Change, Failure, detected
 from targets.trainer.coordinator.formation import Formation
 from targets.trainer.coordinator.leader import FAREWELL, Leader
 from targets.trainer.coordinator.lease import Deposed, Finished, Lease
@@ -84,8 +84,9 @@ class Coordinator:
         leader = Leader(crew, vault, Formation(crew, vault, self._place))
         if lease.previous is None:
             return await leader.lead(Change("start", "first start"))
-        kind, reason = await _autopsy(self._peer)
-        emit("failure.detected", member=lease.previous, **{"class": kind}, reason=f"its lease ran out; {reason}")
+        own = lease.previous == self._place.member
+        kind, reason = ("transient", "won again") if own else await _autopsy(self._peer)
+        detected(Failure(lease.previous, kind, f"its lease ran out; {reason}"))
         return await leader.lead(Change("failover", f"{lease.previous} lost the lease"))
 
 

@@ -49,12 +49,18 @@ class Vault:
     async def settle(self) -> None:
         """Finish what an earlier incarnation left: what it had decided is committed, all else is given up."""
         for known in (await self.ask("generation.list"))["generations"]:
-            if known["state"] == "decided":
-                with recovery_path("checkpoint.settle_forward"):
-                    await self.ask("generation.commit", generation=known["generation"])
+            if known["state"] == "decided" and not known["damaged"]:
+                await self._settle_forward(known["generation"])
             elif known["state"] == "open":
                 with recovery_path("checkpoint.settle_abort"):
                     await self.abort(known["generation"], "not decided")
+
+    async def _settle_forward(self, generation: int) -> None:
+        try:
+            with recovery_path("checkpoint.settle_forward"):
+                await self.ask("generation.commit", generation=generation)
+        except Refused as refused:
+            await self.damaged(generation, "decision", refused.error)
 
     async def abort(self, generation: int, reason: str) -> None:
         """Give a generation up, unless it was decided."""

@@ -147,6 +147,8 @@ class Server:
             return {**refused.fields, "ok": False}, b""
         except OSError as error:  # the disk is full, or broken
             return {"ok": False, "error": "storage", "reason": str(error)}, b""
+        except msgspec.DecodeError as error:  # a file that somebody tampered with
+            return {"ok": False, "error": "format", "reason": str(error)}, b""
         except (KeyError, TypeError) as error:
             return {"ok": False, "error": "unknown", "reason": f"{type(error).__name__}: {error}"}, b""
         return {**answer, "ok": True}, body

@@ -189,6 +189,34 @@ async def test_without_fencing_the_same_commit_is_accepted(make: MakeCluster, mo
     assert [e["resource"] for e in stale] == ["generation/3/commit"]
 
 
+async def test_a_job_outlives_a_while_without_its_store(make: MakeCluster) -> None:
+    cluster = make(steps=100)
+    async with cluster.running():
+        await cluster.until("checkpoint.committed", step=20)
+        cluster.network.cut.update(cluster.coordinators)
+        await anyio.sleep(1.5 * cluster.settings.lease_ttl)
+        cluster.network.cut.clear()
+        assert await cluster.end() == 0
+    assert cluster.events.of("path.exercised", name="coordinator.failover")
+    steps = [e["step"] for e in cluster.events.of("checkpoint.committed")]
+    assert steps == sorted(set(steps))
+
+
+async def test_a_decision_that_cannot_be_read_is_no_dead_end(
+    make: MakeCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = make(steps=60)
+    stop = Points(monkeypatch, "checkpoint.before_commit", lambda at: at["generation"] == 3)
+    async with cluster.running():
+        await stop.reached()
+        (tmp_path / "store" / "gen-000003" / "decision.json").write_text("{")
+        cluster.kill_coordinator(0)
+        stop.release()
+        assert await cluster.end() == 0
+    assert cluster.events.of("checkpoint.damaged", generation=3)
+    assert cluster.events.of("group.formed")[-1]["step"] == 20
+
+
 async def test_a_damaged_generation_is_passed_over(make: MakeCluster) -> None:
     cluster = make(steps=60, rot_generation=2)
     async with cluster.running():

@@ -52,6 +52,8 @@ def test_a_lease_is_held_until_it_runs_out(tmp_path: Path) -> None:
     assert events.of("lease.expired", holder="a")
     with pytest.raises(Refused, match="stale-epoch"):
         ledger.renew("a", 1, 2.0)
+    with pytest.raises(Refused, match="held"):
+        ledger.acquire("a", 2.0, "1")  # an old request that is repeated late
 
 
 def test_a_repeated_advance_issues_one_epoch(store: LiveStore) -> None:
