@@ -18,7 +18,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -38,7 +38,7 @@ def syscall(name: str, *arguments: Any) -> None:
     """Call the C library; raises OSError."""
     if getattr(libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
@@ -70,31 +70,39 @@ def map_ids() -> Iterator[None]:
     """Around entering a user namespace: everybody stays who he is. So members run as the same user as outside, and
     hold no special rights once they are executed."""
     user, group = os.geteuid(), os.getegid()
-    if user:
+    if user == 0:
+        with map_everyone() as mapped:
+            yield
+        if mapped():
+            return
+    else:
         yield
-        write("/proc/self/setgroups", "deny")
-        write("/proc/self/uid_map", f"{user} {user} 1")
-        write("/proc/self/gid_map", f"{group} {group} 1")
-        return
-    # Root keeps its rights over everybody's files, and only a process outside may say so.
+    write("/proc/self/setgroups", "deny")
+    write("/proc/self/uid_map", f"{user} {user} 1")
+    write("/proc/self/gid_map", f"{group} {group} 1")
+
+
+@contextmanager
+def map_everyone() -> Iterator[Callable[[], bool]]:
+    """For root, who keeps rights over everybody's files: only a process that stays outside may say so, so a child
+    does. Whether it was let is known after the block (in a container without that right it is not)."""
     me, (entered, enter) = os.getpid(), os.pipe()
     with open("/proc/self/uid_map") as file:
         known = "".join(f"{first} {first} {count}\n" for first, _, count in map(str.split, file))
-    helper = os.fork()
-    if helper == 0:
+    child = os.fork()
+    if child == 0:
         os.close(enter)
         os.read(entered, 1)
-        for path in (f"/proc/{me}/uid_map", f"/proc/{me}/gid_map"):
-            write(path, known)
-        os._exit(0)
+        with suppress(Refused):
+            write(f"/proc/{me}/uid_map", known)
+            write(f"/proc/{me}/gid_map", known)
+            os._exit(0)
+        os._exit(1)
     os.close(entered)
     try:
-        yield
+        yield lambda: os.waitpid(child, 0)[1] == 0
     finally:
         os.close(enter)
-        refused = os.waitpid(helper, 0)[1]
-    if refused:
-        raise Refused("the user namespace takes no map of users")
 
 
 def write(path: str, text: str) -> None:

@@ -126,6 +126,8 @@ class ProcessTarget(Processes):
             for _, group in groupby(self._recipe.programs, key=lambda program: program.group):
                 programs = tuple(group)
                 for program in programs:
+                    if self._stopping:
+                        return
                     await self._start(program)
                 for program in programs:
                     if program.ready:
