@@ -70,7 +70,7 @@ class Job:
     """The processes of one job below one folder."""
 
     def __init__(self, folder: Path, settings: Settings, heard: Heard) -> None:
-        self._settings, self._folder = settings, folder
+        self._settings, self.folder = settings, folder
         self.nodes = _addresses(settings.nodes)
         self._members: dict[str, subprocess.Popen[bytes]] = {}
         self._ready: dict[str, threading.Event] = {}
@@ -99,7 +99,7 @@ class Job:
             "CHAOS_NODES": json.dumps(self.nodes),
             "CHAOS_ADDRESS": self.nodes[node],
             "CHAOS_SETTINGS": msgspec.json.encode(self._settings).decode(),
-            "CHAOS_DATA": str(self._folder),
+            "CHAOS_DATA": str(self.folder),
         }
         self._ready[member] = threading.Event()
         command = [sys.executable, "-m", f"targets.trainer.{role}"]

@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from chaos.inside import emit, point
 from targets.trainer import defects
 from targets.trainer.settings import Settings
-from targets.trainer.wire import Caller, Refused, digest
+from targets.trainer.wire import Caller, Frame, Refused, digest
 from targets.trainer.worker.group import Group
 from targets.trainer.worker.state import PARTS, TrainState
 
@@ -30,11 +30,11 @@ UNRESTORED = {
 
 
 class Damaged(Exception):
-    """A stored shard is not what its manifest says; `reason` is a word of the protocol."""
+    """What the store holds is not what was saved; `reason` is a word of the protocol."""
 
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
-        super().__init__(f"shard {name}: {reason}")
+        super().__init__(f"{name}: {reason}")
 
 
 class Restored(NamedTuple):
@@ -94,7 +94,7 @@ class Vault:
         return shard
 
     def _load(self, state: TrainState, generation: int, parts: Sequence[str]) -> dict[str, Any]:
-        manifest: dict[str, Any] = self._store.call("manifest.get", generation=generation)["manifest"]
+        manifest: dict[str, Any] = self._read("manifest.get", "manifest", generation=generation)["manifest"]
         if manifest["world"] != self._group.world:
             parts = [part for part in parts if part != "rng"]
         folder = self._staging / f"load-{generation:06d}"
@@ -114,12 +114,16 @@ class Vault:
 
     def _get(self, generation: int, shard: dict[str, Any]) -> bytes:
         name = shard["name"]
-        try:
-            body = self._store.call("shard.get", generation=generation, name=name).body
-        except Refused as refused:
-            raise Damaged(name, refused.error) from refused
+        body = self._read("shard.get", name, generation=generation, name=name).body
         found = digest(body)
         emit("checkpoint.shard_read", generation=generation, name=name, bytes=len(body), digest=found)
         if found != shard["digest"] and self._settings.defect != defects.DIGEST_NOT_VERIFIED:
             raise Damaged(name, "digest")
         return body
+
+    def _read(self, op: str, what: str, **fields: Any) -> Frame:
+        """A call that reads; what the store does not hold, or knows to be damaged, is damage."""
+        try:
+            return self._store.call(op, **fields)
+        except Refused as refused:
+            raise Damaged(what, refused.error) from refused

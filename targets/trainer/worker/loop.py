@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import msgspec
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
 
 from chaos.inside import emit, hello, point
 from targets.trainer import defects
@@ -97,7 +98,7 @@ class Worker:
                 self._control.tell("loaded", **self._restore(generation) if generation else self._fresh())
             except Damaged as damaged:
                 self._control.tell("unloaded", generation=generation, name=damaged.name, reason=damaged.reason)
-            except Unreachable as error:
+            except (Unreachable, OSError) as error:
                 self._control.tell("unloaded", generation=generation, name="", reason=str(error))
 
     def _fresh(self) -> dict[str, Any]:
@@ -167,7 +168,7 @@ class Worker:
     def _save(self, tensors: dict[str, torch.Tensor], generation: int, step: int, state: dict[str, str]) -> None:
         try:
             shards = self._vault.save(tensors, generation, step)
-        except (Unreachable, Refused, RuntimeError) as error:
+        except (Unreachable, Refused, RuntimeError, OSError, CheckpointException) as error:
             if isinstance(error, Refused) and error.error == "stale-epoch":
                 self._retirement.retire("stale-epoch")
             self._control.tell("unsaved", generation=generation, reason=str(error))

@@ -161,6 +161,13 @@ def test_a_flipped_bit_is_damage(saved: Rank, group: Group, corpus: Corpus, tmp_
         fresh(saved, group, corpus, tmp_path).restore(1)
 
 
+def test_a_generation_that_the_store_does_not_offer_is_damage(
+    saved: Rank, group: Group, corpus: Corpus, tmp_path: Path
+) -> None:
+    with pytest.raises(Damaged, match="manifest"):
+        fresh(saved, group, corpus, tmp_path).restore(8)
+
+
 def test_without_verification_a_flipped_bit_is_restored_in_silence(
     group: Group, corpus: Corpus, open_store: OpenStore, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,3 +110,20 @@ def test_a_save_that_the_store_does_not_want_is_reported_and_training_goes_on(
     assert "unknown" in unsaved["reason"]
     leader.order_workers(shared.epoch, "release", generation=11, committed=False)
     leader.round(shared.store, shared.epoch, 1, generation=12, step=8)
+
+
+def test_a_save_that_the_own_disk_does_not_take_is_reported_and_training_goes_on(
+    shared: Bench, leader: ScriptedLeader
+) -> None:
+    shared.form(1)
+    leader.await_all("ready", epoch=shared.epoch, step=4)
+    obstacle = shared.job.folder / "nodes" / "n0" / "rank-0"
+    shutil.rmtree(obstacle, ignore_errors=True)
+    obstacle.parent.mkdir(parents=True, exist_ok=True)
+    obstacle.touch()
+    shared.store.call("generation.begin", token=shared.epoch, generation=13, step=4, world=1)
+    leader.order_workers(shared.epoch, "save", generation=13, step=4)
+    leader.await_all("unsaved", epoch=shared.epoch)
+    obstacle.unlink()
+    leader.order_workers(shared.epoch, "release", generation=13, committed=False)
+    leader.round(shared.store, shared.epoch, 1, generation=14, step=8)
