@@ -125,6 +125,7 @@ async def test_a_partition_drops_real_packets(launch: Launch) -> None:
         assert landing.healed["pairs"][0]["received"] == 1
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("lab", [True, False], ids=["lab", "no-lab"])
 async def test_the_process_driver_keeps_the_contract_of_drivers(launch: Launch, lab: bool, tmp_path: Path) -> None:
     plan = Launch(spec=SPEC, settings=launch.settings, folder=tmp_path, base=launch.base, points=(), lab=lab)

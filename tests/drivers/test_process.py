@@ -259,6 +259,17 @@ async def test_stacks_are_dumped_into_the_log_that_is_named(stage: Recorder, lau
         await stage.until_line("agent", "most recent call first", times=2)
 
 
+async def test_members_that_end_at_once_are_told_one_by_one(stage: Recorder, launch: Make, lab: bool) -> None:
+    plan = launch(dict.fromkeys("abcdef", ""), lab=lab)
+    for member in plan.spec["members"]:
+        member["command"] = ["false" if member["name"] == "c" else "true"]
+    async with Process().open(plan, stage) as target:
+        finished = await target.wait_finished()
+        assert (finished.code, finished.member) == (1, "c")
+    exits = {e.source: e.data["code"] for e in stage.events if e.kind == "member.exited"}
+    assert exits == {**dict.fromkeys("abdef", 0), "c": 1}
+
+
 async def test_the_target_has_ended_when_the_deciding_role_exits(stage: Recorder, launch: Make) -> None:
     plan = launch({"a": SLEEPER, "leader": "raise SystemExit(3)"}, lab=False, ends={"role": "leader", "codes": [0, 3]})
     plan.spec["members"][1]["role"] = "leader"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_nobody_builds_a_lab_and_cuts_its_links(python: str, folder: Path) -> None:
     need_user_namespaces()
     done = as_nobody(python, str(HARNESS), "lab", str(folder / "run"), "--once", folder=folder)
+    assert (done.returncode, done.stdout) == (0, "runs 2 True\n"), done.stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="takes root, and setpriv, to drop rights")
+def test_root_without_the_right_to_map_users_builds_a_lab(tmp_path: Path) -> None:
+    need_user_namespaces()
+    drop = ["setpriv", "--bounding-set=-setuid,-setgid", "--inh-caps=-all"]
+    command = [*drop, sys.executable, str(HARNESS), "lab", str(tmp_path / "run"), "--once"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stdout) == (0, "runs 2 True\n"), done.stderr
 
 

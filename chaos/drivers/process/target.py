@@ -161,7 +161,7 @@ class ProcessTarget(Processes):
         finally:
             os.close(writer)
         pid = pid_of(started.pidfd)
-        if pid in self.live:  # its hello was faster than the answer to our request
+        if pid > 0 and pid in self.live:  # its hello was faster than the answer to our request
             self.live[pid].started = started
             os.close(started.pidfd)
             return
