@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,15 +70,18 @@ def encode(result: Result, history: History, background: Background) -> bytes:
 
 
 def _render(**values: Any) -> bytes:
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 
+    here = Path(__file__).parent
+    compiled = here / "__pycache__"  # compiling the page takes longer than all else, so keep it where modules are kept
+    keep = os.access(compiled, os.W_OK) and not sys.dont_write_bytecode
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_tidy
-    )
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_tidy,
+        loader=FileSystemLoader(here), bytecode_cache=FileSystemBytecodeCache(str(compiled)) if keep else None,
+    )  # fmt: skip
     environment.filters |= {"seconds": seconds, "number": number, "measured": contract.measured}
     environment.globals |= {"width": _percent}
-    source = resources.files(__package__).joinpath("page.html.j2").read_text(encoding="utf-8")
-    return environment.from_string(source).render(values).encode()
+    return environment.get_template("page.html.j2").render(values).encode()
 
 
 def _tidy(value: Any) -> Any:
