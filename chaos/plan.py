@@ -26,6 +26,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     hold: str
     members: tuple[str, ...]
     nodes: tuple[str, ...]
+    sides: tuple[tuple[str, ...], ...] = ()  # nodes of each, for a fault between sides
 
 
 def plan(experiment: Experiment, seed: int | None = None) -> Schedule:
@@ -65,6 +66,7 @@ def preview(schedule: Schedule, experiment: Experiment) -> tuple[Row, ...]:
                 hold=hold,
                 members=tuple(dict.fromkeys(m.name for s in hit for m in s.members)),
                 nodes=tuple(dict.fromkeys(n for s in hit for n in s.nodes)),
+                sides=tuple(s.nodes for s in hit) if len(hit) > 1 else (),
             )
         )
     return tuple(rows)

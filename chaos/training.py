@@ -253,6 +253,12 @@ class Struck(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
 
     @property
+    def whom(self) -> tuple[str, ...]:
+        """Whom to name: the members; of a fault between sides the nodes of the smaller, since the other goes on."""
+        sides = [tuple(side) for side in self.landed.get("sides") or ()]
+        return min(sides, key=len) if sides else self.members or self.nodes
+
+    @property
     def instant(self) -> bool:
         """Whether nothing stands after the injection."""
         return bool(self.landed.get("instant"))

@@ -158,8 +158,8 @@ def _preview(experiment: Experiment, schedule: Schedule) -> None:
     limits = experiment.limits
     print(f"{experiment.title}\nplan only: nothing is run, nothing is proved (seed {schedule.seed})")
     for row in preview(schedule, experiment):
-        whom = ", ".join(row.members) or ", ".join(row.nodes) or "chosen at the moment"
-        print(f"  {row.step}: {row.kind} {row.when}; hold {row.hold}; hits {whom}")
+        whom = " | ".join(", ".join(side) for side in row.sides) or ", ".join(row.members or row.nodes)
+        print(f"  {row.step}: {row.kind} {row.when}; hold {row.hold}; hits {whom or 'files'}")
     if not schedule.actions:
         print("  no fault (a control run)")
     hurt = "no limit" if limits.members_hurt is None else str(limits.members_hurt)

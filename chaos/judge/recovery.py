@@ -150,7 +150,7 @@ def _recovery(history: History, line: Lineage, episode: _Episode, warm: float | 
     return Recovery(
         need=episode.need,
         faults=tuple(f.step for f in episode.faults),
-        members=tuple(dict.fromkeys(m for f in episode.faults for m in f.members or f.nodes)),
+        members=tuple(dict.fromkeys(m for f in episode.faults for m in f.whom)),
         began=start.t,
         complete=at_speed is not None,
         epoch=group.epoch,
@@ -315,7 +315,7 @@ def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
     return Recovery(
         need=Need.NONE if shown else Need.FAILURE,
         faults=(fault.step,),
-        members=fault.members or fault.nodes or tuple(sorted(hit)),
+        members=fault.whom or tuple(sorted(hit)),
         began=fault.landed.t,
         complete=shown is not None,
         epoch=group.epoch if group else None,
