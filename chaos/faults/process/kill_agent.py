@@ -20,7 +20,7 @@ class Supervised(Signals, Protocol):
 
 
 class KillAgent(Fault[Supervised], frozen=True, kw_only=True):
-    """End only the selected supervisors with SIGKILL, while workers run under them on the same nodes.
+    """End only the selected supervisors with SIGKILL, while members of `worker-role` run under them on the same nodes.
 
     Proof: the agents have ended; each worker was alive when its agent was killed and nothing was sent to it, its
     state right afterwards is told.
@@ -35,17 +35,18 @@ class KillAgent(Fault[Supervised], frozen=True, kw_only=True):
     instant = True
 
     members: Selector
-    workers: Selector = Selector(roles=("worker",))
+    worker_role: str = "worker"
 
     def selectors(self) -> tuple[Selector, ...]:
-        return (self.members, self.workers)
+        return (self.members,)
 
     @asynccontextmanager
     async def inject(self, target: Supervised, *hit: Selection) -> AsyncIterator[Landing]:
         agents = members_of(hit[0])
         nodes, killed = {agent.node for agent in agents}, {agent.pid for agent in agents}
-        candidates = [m for m in members_of(hit[1]) if m.node in nodes and m.pid not in killed]
-        workers = [worker for worker in candidates if target.state(worker) not in GONE]
+        workers = [
+            m for m in target.members() if m.role == self.worker_role and m.node in nodes and m.pid not in killed
+        ]
         if not workers:
             raise NotLanded(f"no worker is alive under {', '.join(agent.name for agent in agents)}")
         reached = await send(target, agents, signal.SIGKILL)
