@@ -75,6 +75,7 @@ class Node:
         self._scope: anyio.CancelScope | None = None
         self._worker: anyio.CancelScope | None = None
         self.ended = False
+        self._leaving = False
 
     async def run(self) -> None:
         """Live until killed or told to finish."""
@@ -98,8 +99,6 @@ class Node:
     async def leave(self, grace: float) -> None:
         await self._send({"op": "leaving", "node": self.name, "grace": grace})
         self._leaving = True
-
-    _leaving = False
 
     async def _attend(self, member: str, address: Address) -> None:
         try:
