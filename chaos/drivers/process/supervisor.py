@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from chaos.api import JSON
+from chaos.drivers.process.init import PR_SET_CHILD_SUBREAPER, children, syscall
 from chaos.errors import NotLanded, TargetError
 
 START_LIMIT = 20.0  # seconds for an interpreter, namespaces and a network: some tenths on an idle machine
@@ -160,6 +161,8 @@ async def supervise(lab: bool, nodes: Mapping[str, str], folder: Path, alias: st
         "folder": str(folder), "alias": alias, "hosts": str(hosts), "packages": _packages() if lab else "",
     }  # fmt: skip
     with control, other:
+        if not lab:  # so that orphans of a supervisor that was itself killed come to us
+            syscall("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         program = _spawn(config, other.fileno())
         other.close()
         supervisor = Supervisor(program, control)
@@ -168,6 +171,27 @@ async def supervise(lab: bool, nodes: Mapping[str, str], folder: Path, alias: st
         finally:
             with anyio.CancelScope(shield=True):
                 await supervisor.end()
+                if not lab:
+                    _end_orphans(folder)
+
+
+def _end_orphans(folder: Path) -> None:
+    """End what a killed supervisor left to us: children that were started for this run, and theirs in turn."""
+    mark = b"CHAOS_DATA=" + os.fsencode(folder)
+    while orphans := [pid for pid in children() if _environment(pid).find(mark) >= 0]:
+        for pid in orphans:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in orphans:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _environment(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 def _spawn(config: JSON, control: int) -> subprocess.Popen[bytes]:
