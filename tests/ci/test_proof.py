@@ -1,0 +1,58 @@
+"""The proof table is whole: every experiment, every defect, and only checks that the experiment asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from chaos.load import load_experiment
+from ci.proof import Cell, cells, judge
+from targets.trainer.defects import DEFECTS
+
+ROOT = Path(__file__).parents[2]
+TABLE = tuple(cells())
+
+
+def verdict(**outcomes: str) -> dict[str, object]:
+    return {"checks": [{"name": n.replace("_", "-"), "verdict": {"outcome": o}} for n, o in outcomes.items()]}
+
+
+def test_every_experiment_is_in_the_table() -> None:
+    assert {c.experiment for c in TABLE} == {p.stem for p in (ROOT / "experiments").glob("*.yaml")}
+
+
+def test_every_defect_of_the_trainer_is_caught_by_an_experiment() -> None:
+    assert {c.defect for c in TABLE if c.defect} == set(DEFECTS)
+
+
+def test_the_target_file_offers_the_defects_that_the_trainer_has() -> None:
+    target = yaml.safe_load((ROOT / "targets/trainer/target.yaml").read_text())
+    assert set(target["choices"]["defect"]) == {"none", *DEFECTS}
+
+
+@pytest.mark.parametrize("cell", [c for c in TABLE if c.expected], ids=lambda c: f"{c.experiment}/{c.defect}")
+def test_the_check_that_must_turn_red_is_asked_by_the_experiment(cell: Cell) -> None:
+    experiment = load_experiment(ROOT / "experiments" / f"{cell.experiment}.yaml")
+    assert cell.expected in {kind for kind, _ in experiment.invariants}
+
+
+def test_every_invariant_of_an_experiment_is_turned_red_by_some_defect() -> None:
+    asked = {k for p in (ROOT / "experiments").glob("*.yaml") for k, _ in load_experiment(p).invariants}
+    assert asked == {c.expected for c in TABLE if c.expected}
+
+
+def test_a_cell_is_right_only_when_the_named_check_fails() -> None:
+    cell = Cell("kill_worker", "rng-not-restored", "state-complete")
+    assert judge(cell, 1, verdict(state_complete="fail"))[0]
+    assert not judge(cell, 1, verdict(state_complete="pass", progress="fail"))[0]
+    assert not judge(cell, 3, verdict(state_complete="unknown"))[0]
+    assert not judge(cell, 0, verdict(state_complete="pass"))[0]
+
+
+def test_a_correct_target_must_pass_and_not_just_be_inconclusive() -> None:
+    cell = Cell("control", None, None)
+    assert judge(cell, 0, verdict(progress="pass"))[0]
+    assert not judge(cell, 3, verdict(progress="unknown"))[0]
+    assert not judge(cell, 3, None)[0]

@@ -1,0 +1,88 @@
+"""Verbs, options and exit codes that need no target."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.cli import main
+from chaos.errors import Exit
+
+ROOT = Path(__file__).parents[2]
+CONTROL = str(ROOT / "experiments/control.yaml")
+
+
+def test_help_imports_nothing_heavy_and_no_plugin() -> None:
+    code = (
+        "import sys\nfrom chaos.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(done.stderr.split())
+    assert "chaos.cli" in loaded
+    assert not loaded & {"torch", "numpy", "rich", "yaml", "anyio", "msgspec", "jinja2", "pyroute2", "chaos.api"}
+
+
+def test_every_mistake_of_every_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text(f"target: {ROOT}/targets/trainer/target.yaml\nmethud: []\nmethod: []\nseed: fast\n")
+    assert main(["validate", str(bad), CONTROL]) == Exit.USAGE
+    said = capsys.readouterr()
+    assert f"{bad}:2:1: " in said.err
+    assert f"{bad}:4:7: " in said.err
+    assert f"{CONTROL}: ok" in said.out
+
+
+def test_a_mistake_in_the_last_file_costs_no_run_of_the_first(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("method: []\n")
+    assert main(["run", CONTROL, str(bad), "--out", str(tmp_path / "runs")]) == Exit.USAGE
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("text", ["nodes", "=4", "nodse=4", "nodes=many"])
+def test_a_wrong_setting_is_a_wrong_call(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", CONTROL, "--set", text]) == Exit.USAGE
+    assert text.partition("=")[0] in capsys.readouterr().err
+
+
+def test_a_plan_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(ROOT / "experiments/partition_during_checkpoint.yaml")
+    assert main(["run", file, "--plan", "--out", str(tmp_path / "runs")]) == Exit.PASS
+    assert "n3 | s0, n0, n1, n2" in capsys.readouterr().out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_repeats_must_be_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["run", CONTROL, "--repeat", "0"])
+    assert raised.value.code == Exit.USAGE
+
+
+@pytest.mark.parametrize("verb", ["judge", "report"])
+def test_what_is_no_run_is_told(verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, str(tmp_path / "nothing")]) == Exit.USAGE
+    assert main([verb, str(tmp_path)]) == Exit.USAGE
+    assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_a_near_miss_of_a_kind_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "network.partion"]) == Exit.USAGE
+    assert "network.partition" in capsys.readouterr().err
+
+
+def test_the_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == Exit.PASS
+    assert json.loads(capsys.readouterr().out)["type"] == "object"
+
+
+def test_both_commands_are_installed() -> None:
+    for name in ("chaos", "mlchaos"):
+        command = Path(sys.executable).with_name(name)
+        done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout.startswith("mlchaos ")
