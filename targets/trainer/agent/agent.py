@@ -113,7 +113,7 @@ class Agent:
         leader, self._leader = self._leader, None
         if leader is not None:
             leader.close()
-        if self._workers.ranks:
+        if self._workers.ranks and not self._leaving:
             with recovery_path("agent.self_fence"):
                 epoch = leader.epoch if leader else 0
                 emit("lease.expired", resource=f"member/{self._place.node}", holder=self._place.member, epoch=epoch)

@@ -120,7 +120,7 @@ class Worker:
     def _train(self) -> None:
         control, trainer, start, settings = self._control, self._trainer, self._start, self._settings
         who = {"rank": start.rank, "epoch": start.epoch}
-        loss = 0.0
+        loss = None  # of the last step; none when the job was restored at its end
         control.phase, control.step = "training", trainer.step
         while trainer.step < settings.steps:
             point("step.begin", step=trainer.step + 1, **who)
@@ -131,7 +131,6 @@ class Worker:
             emit("step.completed", step=trainer.step, world=start.world, **who, **done.facts())
             control.step = trainer.step
             if done.urgent or trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:
-                control.urgent = False
                 self._cut(loss)
         if self._behind is not None:
             self._settle()
@@ -154,6 +153,7 @@ class Worker:
         self._behind.start()
         if self._settings.save == "sync":
             self._settle()
+        control.urgent = False  # whoever asked meanwhile has been served
         control.phase = "training"
 
     def _settle(self) -> None:
