@@ -6,6 +6,7 @@ import fcntl
 import os
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import NamedTuple
@@ -36,12 +37,26 @@ def form(rank: int, world: int, master: tuple[str, int], *, address: str, timeou
         torch.cuda.set_device(rank)
     limit = timedelta(seconds=timeout)
     host, port = master
+    if rank:
+        _await_listener(master, timeout)
     dist.init_process_group(
         "nccl" if cuda else "gloo", init_method=f"tcp://{host}:{port}", rank=rank, world_size=world, timeout=limit
     )
     background = dist.new_group(backend="gloo", timeout=limit)
     assert isinstance(background, dist.ProcessGroup)
     return Group(rank, world, init_device_mesh("cuda" if cuda else "cpu", (world,)), background)
+
+
+def _await_listener(master: tuple[str, int], timeout: float) -> None:
+    """Until rank 0 listens. The rendezvous itself backs off by up to a second where rank 0 is milliseconds late."""
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            return socket.create_connection(master, timeout).close()
+        except OSError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.01)
 
 
 def interface_of(address: str) -> str:
