@@ -9,7 +9,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from chaos import __version__
-from chaos.errors import ChaosError, Exit
+from chaos.errors import ChaosError, Exit, SpecError
 
 EXITS = """exit codes: 0 pass · 1 a hypothesis, budget or invariant failed · 2 the file or the call is wrong ·
 3 inconclusive · 4 a heal failed · 130 interrupted (healed first)"""
@@ -81,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ChaosError as error:
-        print(f"chaos: {error}" if "\n" not in str(error) else error, file=sys.stderr)
+        located = isinstance(error, SpecError) and error.problems[0].path  # which editors and CI look for
+        print(error if located else f"chaos: {error}", file=sys.stderr)
         return error.exit
     except BrokenPipeError:  # the reader of our output has gone (`chaos list | head`)
         sys.stderr.close()

@@ -104,7 +104,7 @@ def _run(experiment: Experiment, schedule: Schedule, folder: Path, call: argpars
 
 def _say_troubles(ran: RunResult, verbose: bool) -> None:
     for failure in ran.heal_failures:
-        print(f"chaos: not healed: {failure}", file=sys.stderr)
+        print(f"chaos: not healed: {failure.step}: {failure.message}; by hand: {failure.undo}", file=sys.stderr)
     for trace in ran.traces if verbose else ():
         print(trace, file=sys.stderr)
 

@@ -33,10 +33,8 @@ def _complete(history: History) -> Verdict:
     if reason in ("finished", "hung"):
         return passed(f"the run ended: {reason}", (ended.seq,))
     causes = history.of("limit.reached", "abort.triggered", "run.interrupted")
-    said = listed([f"{e.kind} {e.get('name') or e.get('signal')}" for e in causes])
-    return unknown(
-        f"the run was cut short: {reason}" + (f" ({said})" if said else ""), few([*_seqs(causes), ended.seq])
-    )
+    said = ended.get("detail") or listed([f"{e.kind} {e.get('name') or e.get('signal')}" for e in causes])
+    return unknown(f"the run was cut short: {reason}" + (f": {said}" if said else ""), few([*_seqs(causes), ended.seq]))
 
 
 def _progress(history: History) -> Verdict:

@@ -31,7 +31,8 @@ _STYLES = {
 
 
 class Show(IntEnum):
-    """How much of the run is shown: nothing (`-q`), what matters, every event (`-v`)."""
+    """How much of the run is shown: nothing (`-q`, but to a third signal what is not healed yet), what matters,
+    every event (`-v`)."""
 
     QUIET = -1
     NORMAL = 0
@@ -92,13 +93,14 @@ class Console:
         """Take an event into account, show it if it matters."""
         self.board.event(event)
         self._began = min(self._began, self._clock() - event.t)
-        if self._show is Show.QUIET or self._broken:
+        asked_again = event.kind == "run.interrupted" and "left" in event.data
+        if self._broken or (self._show is Show.QUIET and not asked_again):
             return
         if event.kind in KEY_KINDS or self._show is Show.ALL:
             self._guard(lambda: self._say(event.t, event.source, describe(event), _STYLES.get(event.kind, "")))
         if self._live is not None:
             self.draw()
-        elif event.t - self._told >= _PROGRESS and self.board.step is not None:
+        elif self._show is not Show.QUIET and event.t - self._told >= _PROGRESS and self.board.step is not None:
             self._told = event.t
             self._guard(lambda: self._say(event.t, "progress", self._progress(), ""))
 

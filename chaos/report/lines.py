@@ -115,6 +115,10 @@ def _formed(d: Data) -> str:
     return f"group formed: epoch {d.get('epoch')}, {d.get('world')} ranks, {origin}"
 
 
+def _left(d: Data) -> str:
+    return "; not healed yet: " + ("; ".join(map(str, items(d["left"]))) or "nothing") if "left" in d else ""
+
+
 def _step(d: Data) -> str:
     return f"step {d.get('step')} on rank {d.get('rank')} of {d.get('world')}: loss {d.get('loss')}"
 
@@ -128,8 +132,8 @@ def _sampled(d: Data) -> str:
 # Kinds that a person wants to see as they happen.
 _KEY: dict[str, Callable[[Data], str]] = {
     "run.started": lambda d: f"run of {d.get('experiment', '?')} with seed {d.get('seed', '?')}",
-    "run.ended": lambda d: f"run ended: {d.get('reason', '?')}",
-    "run.interrupted": lambda d: f"interrupted by signal {d.get('signal', '?')}: healing",
+    "run.ended": lambda d: f"run ended: {d.get('reason', '?')}" + (f" ({d['detail']})" if d.get("detail") else ""),
+    "run.interrupted": lambda d: f"interrupted by signal {d.get('signal', '?')}: healing" + _left(d),
     "target.starting": lambda d: "starting the target",
     "target.ready": lambda d: "target is ready",
     "target.finished": lambda d: f"target finished with {d.get('code')} ({d.get('member')})",
@@ -137,7 +141,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "baseline.met": lambda d: "steady state before the method: met",
     "baseline.missed": lambda d: f"steady state before the method: not met; {details(d)}",
     "method.started": lambda d: "method begins",
-    "final.started": lambda d: "final phase: everything healed, last reads",
+    "final.started": lambda d: "final phase: last reads",
     "abort.triggered": lambda d: f"abort: {d.get('name')} is {number(d.get('value'))}",
     "limit.reached": lambda d: f"limit reached: {d.get('name')} ({number(d.get('value'))})",
     "member.started": lambda d: f"{d.get('member', '?')} started on {d.get('node')}, pid {d.get('pid')}",

@@ -340,6 +340,12 @@ class TestRun:
         assert verdict.outcome is Outcome.UNKNOWN
         assert "limit.reached wall" in verdict.reason
 
+    def test_a_run_that_was_cut_short_says_why(self) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
+        tape.add("run.ended", reason="error", detail="the store did not become ready")
+        verdict = check(judge(contract(), tape.history), "run complete").verdict
+        assert verdict.reason == "the run was cut short: error: the store did not become ready"
+
     def test_a_journal_that_ends_before_the_run_is_inconclusive(self) -> None:
         tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
         assert judge(contract(), tape.history).exit is Exit.INCONCLUSIVE

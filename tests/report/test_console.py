@@ -78,6 +78,15 @@ def test_quiet_shows_nothing(events: list[Event]) -> None:
     assert plain(events, Show.QUIET) == []
 
 
+def test_quiet_or_not_who_asks_a_third_time_is_told_what_is_left() -> None:
+    asked = [
+        Event(seq=i, t=20.0 * i, wall=0.0, source="harness", kind="run.interrupted", data={"signal": "SIGINT", **left})
+        for i, left in enumerate(({}, {}, {"left": ["undo process.freeze on worker-1"]}))
+    ]
+    (line,) = plain(asked, Show.QUIET)
+    assert line.endswith("interrupted by signal SIGINT: healing; not healed yet: undo process.freeze on worker-1")
+
+
 def test_the_board_has_a_row_a_member_with_its_fault(events: list[Event], monkeypatch: pytest.MonkeyPatch) -> None:
     landed = next(e.seq for e in events if e.kind == "fault.landed")
     text = picture(events[: landed + 1], monkeypatch)
