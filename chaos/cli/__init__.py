@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from io import TextIOWrapper
@@ -91,6 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except Exception as error:
         if getattr(call, "verbose", False):
-            raise
+            traceback.print_exc()
         print(f"chaos: a bug of the harness: {type(error).__name__}: {error} (-v shows where)", file=sys.stderr)
         return Exit.INCONCLUSIVE

@@ -6,6 +6,7 @@ import argparse
 import fcntl
 import os
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import msgspec
 
 from chaos.cli.asking import overrides
 from chaos.cli.judging import CONTRACT, judge_folder, replay_command, show, write_reports
-from chaos.errors import Exit, TargetError
+from chaos.errors import Exit, SpecError, TargetError
 from chaos.experiment import Experiment, Schedule
 from chaos.journal import mask
 from chaos.judge import Contract, series
@@ -70,13 +71,31 @@ def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) 
         print(f"{experiment.title}\n{folder}", flush=True)
     with _alone(experiment, lab=not call.no_lab):
         ran = _run(experiment, schedule, folder, call)
-    _point_latest(folder)
     result, history = judge_folder(folder)
-    replay = replay_command(experiment.path, schedule, overrides(call), not call.no_lab)
-    files = write_reports(folder, result, history, replay)
+    result = msgspec.structs.replace(result, exit=_exit(ran, result))
+    files: dict[str, Path] = {}
+    try:
+        _point_latest(folder)
+        files = write_reports(folder, result, history, _replay(experiment, schedule, call))
+    except OSError as error:  # mostly a full disk; a pass that leaves nothing to show for it is none
+        result = msgspec.structs.replace(result, exit=result.exit or Exit.INCONCLUSIVE)
+        print(f"chaos: no reports: {error}; `chaos report {folder}` writes them another time", file=sys.stderr)
     show(result, history, files)
     _say_troubles(ran, call.verbose)
     return folder, result
+
+
+def _exit(ran: RunResult, result: Result) -> Exit:
+    """As judged; but where the disk was full, the record does not hold how the run ended."""
+    if ran.heal_failures:
+        return Exit.HEAL_FAILED
+    if ran.signal is not None:
+        return Exit.TERMINATED if ran.signal == signal.SIGTERM else Exit.INTERRUPTED
+    return result.exit
+
+
+def _replay(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) -> str:
+    return replay_command(experiment.path, schedule, overrides(call), not call.no_lab)
 
 
 def _write_contract(path: Path, experiment: Experiment) -> None:
@@ -113,7 +132,10 @@ def _new_folder(out: Path, name: str) -> Path:
     """A folder of its own for each run, whatever else runs at the same time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     folder = out.resolve() / f"{stamp}-{name}-{secrets.token_hex(3)}"
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise SpecError(f"--out {out}: {error.strerror}") from error
     return folder
 
 

@@ -28,7 +28,7 @@ def _complete(history: History) -> Verdict:
     if missed := history.first("baseline.missed"):
         return unknown("the steady state was not met before the method, so nothing was injected", (missed.seq,))
     if ended is None:
-        return unknown("the journal ends before the run did: the harness was killed")
+        return unknown("the journal ends before the run did: the harness was killed, or its disk was full")
     reason = ended.get("reason")
     if reason in ("finished", "hung"):
         return passed(f"the run ended: {reason}", (ended.seq,))

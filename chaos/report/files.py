@@ -36,5 +36,9 @@ def write_junit(path: Path, runs: Iterable[tuple[Result, History]]) -> None:
 
 def _put(path: Path, content: bytes) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(content)
-    draft.replace(path)
+    try:
+        draft.write_bytes(content)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise

@@ -9,6 +9,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from drivers.conftest import need_user_namespaces
@@ -124,6 +125,33 @@ def test_a_killed_harness_leaves_nothing_and_a_journal_that_reads_to_its_last_ev
     judged = chaos.ask("judge", run.folder)
     assert judged.returncode == 3
     assert "the harness was killed" in judged.stdout
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "told"),
+    [
+        (FREEZE, 3, "process.freeze healed in"),
+        (
+            step("mischief.heal", how="fails"),
+            4,
+            "not healed: mischief.heal: the door is jammed; by hand: open the door",
+        ),
+    ],
+    ids=["heals", "heal fails"],
+)
+def test_a_full_disk_while_journalling_heals_first_and_makes_the_run_inconclusive(
+    chaos: Chaos, fault: dict[str, Any], code: int, told: str
+) -> None:
+    need_user_namespaces()
+    small = (sys.executable, str(Path(__file__).with_name("small_disk.py")), str(chaos.out), "96")
+    with chaos.running([fault], NO_LAB, before=small, settings={**LONG, "trouble": "flood"}) as run:
+        assert run.wait() == code, run.said
+    assert told in run.said
+    assert "VERDICT PASS" not in run.said
+    assert "No space left on device; `chaos report" in run.said
+    run.out = Path(f"{chaos.out}-kept")
+    assert run.history.first("fault.landed")
+    assert not run.history.first("run.ended")
 
 
 def living() -> set[int]:
