@@ -40,15 +40,25 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Execution:
-    """One step as one group executed it: the event of each rank that completed it."""
+    """One step as one group executed it: the event of each rank that completed it.
 
-    __slots__ = ("first", "group", "last", "ranks", "step")
+    `again` holds what a rank that had completed it already said of it once more: no group does a step twice.
+    """
+
+    __slots__ = ("again", "first", "group", "last", "ranks", "step")
 
     def __init__(self, step: int, group: Group, event: Event) -> None:
         self.step = step
         self.group = group
         self.ranks: dict[Any, Event] = {}
+        self.again: list[Event] = []
         self.first = self.last = event
+
+    def take(self, event: Event) -> None:
+        """A rank has completed it."""
+        if self.ranks.setdefault(event.data.get("rank"), event) is not event:
+            self.again.append(event)
+        self.last = event
 
     @property
     def whole(self) -> bool:
@@ -83,8 +93,7 @@ class Lineage:
             execution = run.get(step)
             if execution is None:
                 execution = run[step] = Execution(step, group, event)
-            execution.ranks[data.get("rank")] = event
-            execution.last = event
+            execution.take(event)
 
     def _implicit(self, event: Event) -> Group:
         # A target that never said that a group was formed: its steps are one.
@@ -295,6 +304,11 @@ def strikes(history: History) -> tuple[Struck, ...]:
         )
         for injecting, landed in found
     )
+
+
+def job_over(history: History, fault: Struck) -> Event | None:
+    """The completion of the job, where it came before the fault landed: then the fault shows nothing."""
+    return history.last("job.completed", before=fault.landed.seq)
 
 
 class Roster:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
-from chaos.training import Roster, Struck, few, lineage, strikes
+from chaos.training import Roster, Struck, few, job_over, lineage, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
 # An exit that the target sees first may be recorded just after the declaration, seconds; a worker that is ended because
@@ -57,6 +57,9 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         said: list[str] = []
         doubts: list[str] = []
         for fault in faults:
+            if job_over(history, fault):
+                doubts.append(f"the job was over when {fault.step} landed")
+                continue
             who = ", ".join(fault.members or fault.nodes)
             found = self._detection(history, roster, fault)
             if found is not None and found.t - fault.landed.t <= self.within:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
-from chaos.training import Group, Struck, few, lineage, listed, strikes
+from chaos.training import Group, Struck, few, job_over, lineage, listed, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -55,6 +55,8 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
 
     def _recovered(self, history: History, fault: Struck) -> Event | Verdict | str:
         """The event that shows the recovery, a failure, or why it cannot be told."""
+        if job_over(history, fault):
+            return f"the job was over when {fault.step} landed"
         frontier, _ = lineage(history).frontier(fault.landed)
         step = lineage(history).progress(frontier, fault.landed.seq)
         ends = [e for k in ("job.completed", "target.finished") if (e := history.first(k, after=fault.landed.seq))]

@@ -14,7 +14,8 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
     """A checkpoint is committed only after every shard that it names, and one of each rank, is durable.
 
     Judged at each `checkpoint.committed`: the shards that the store had written by then, without those that an abort
-    took away, against the names in the commit and the ranks of the round.
+    took away, against the names in the commit and the ranks of the round. A commit stands for one content: a second one
+    of the same generation must repeat the first.
     """
 
     id: ClassVar[str] = "T1"
@@ -25,20 +26,27 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
         world: dict[Any, int | None] = {}
         evidence: list[int] = []
         commits = 0
+        standing: dict[Any, Event] = {}
         for event in history.of(
-            "checkpoint.begun", "checkpoint.shard_written", "checkpoint.aborted", "checkpoint.committed"
-        ):
+            "checkpoint.begun", "checkpoint.shard_written", "checkpoint.aborted", "checkpoint.removed",
+            "checkpoint.committed",
+        ):  # fmt: skip
             generation = event.get("generation")
             shards = written.setdefault(generation, {})
             if event.kind == "checkpoint.begun":
                 world[generation] = event.get("world")
             elif event.kind == "checkpoint.shard_written":
                 shards[event.get("name")] = event
+            elif event.kind == "checkpoint.removed":
+                standing.pop(generation, None)
             elif event.kind == "checkpoint.aborted":
+                standing.pop(generation, None)
                 # Who aborts may be recorded late: only what was written before it happened is gone.
                 written[generation] = {n: e for n, e in shards.items() if e.t > event.t}
             else:
-                if broken := self._incomplete(history, event, shards, world.get(generation)):
+                first = standing.setdefault(generation, event)
+                broken = _another(first, event) or self._incomplete(history, event, shards, world.get(generation))
+                if broken is not None:
                     return broken
                 commits += 1
                 evidence += [*(e.seq for e in shards.values()), event.seq]
@@ -74,6 +82,16 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
             who = f"without a shard of rank {listed(absent)} of {world}" if named else "though it names no shard"
             return failed(f"{what} {who}", (*few([e.seq for e in shards.values()]), commit.seq))
         return None
+
+
+def _another(first: Event, commit: Event) -> Verdict | None:
+    differing = [f for f in ("step", "digest", "shards") if first.get(f) != commit.get(f)]
+    if not differing:
+        return None
+    return failed(
+        f"generation {commit.get('generation')} was committed twice with a different {listed(differing)}",
+        (first.seq, commit.seq),
+    )
 
 
 def _named(shard: Any) -> tuple[str, str | None]:

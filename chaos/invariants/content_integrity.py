@@ -24,18 +24,20 @@ class ContentIntegrity(Invariant, frozen=True, kw_only=True):
     needs: ClassVar[tuple[str, ...]] = ("checkpoint.loaded",)
 
     def check(self, history: History) -> Verdict:
-        written: dict[tuple[Any, Any], Event] = {}
+        written: dict[Any, dict[Any, Event]] = {}
         reads: dict[str, list[Event]] = {}
         compared: list[int] = []
         refused: list[Event] = []
         blind = 0
         for event in history.of(
-            "checkpoint.shard_written", "checkpoint.loading", "checkpoint.shard_read", "checkpoint.loaded",
-            "checkpoint.damaged",
+            "checkpoint.begun", "checkpoint.shard_written", "checkpoint.loading", "checkpoint.shard_read",
+            "checkpoint.loaded", "checkpoint.damaged",
         ):  # fmt: skip
-            key = (event.get("generation"), event.get("name"))
-            if event.kind == "checkpoint.shard_written":
-                written[key] = event
+            shards = written.setdefault(event.get("generation"), {})
+            if event.kind == "checkpoint.begun":
+                written[event.get("generation")] = {n: e for n, e in shards.items() if e.t > event.t}
+            elif event.kind == "checkpoint.shard_written":
+                shards.setdefault(event.get("name"), event)  # what is written over it is not what was saved
             elif event.kind == "checkpoint.damaged":
                 refused.append(event)
             elif event.kind == "checkpoint.loading":
@@ -44,7 +46,7 @@ class ContentIntegrity(Invariant, frozen=True, kw_only=True):
                 reads.setdefault(event.source, []).append(event)
             elif event.get("generation"):
                 mine = [e for e in reads.pop(event.source, ()) if e.get("generation") == event.get("generation")]
-                pairs = [(e, written.get((e.get("generation"), e.get("name")))) for e in mine]
+                pairs = [(e, shards.get(e.get("name"))) for e in mine]
                 if wrong := [(e, w) for e, w in pairs if w is not None and _differ(e, w)]:
                     return _loaded_wrong(event, wrong)
                 known = [e.seq for e, w in pairs if w is not None]
@@ -52,7 +54,7 @@ class ContentIntegrity(Invariant, frozen=True, kw_only=True):
                     broken, known = _by_state(history, event)
                     if broken is not None:
                         return broken
-                blind += not known
+                blind += not known or len(known) < len(pairs)
                 compared += known
         if blind and not compared:
             return unknown("nobody said what was written and what was read")

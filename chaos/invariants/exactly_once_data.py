@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from chaos.api import Invariant
-from chaos.history import History
+from chaos.history import Event, History
 from chaos.training import Execution, few, lineage, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -14,10 +14,11 @@ from chaos.verdict import Verdict, failed, passed, unknown
 class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
     """In the lineage that lasted, every sample of a data epoch is consumed exactly once.
 
-    A restore to step s discards what earlier groups did after s; of the rest every step is there, every rank's slice of
-    it, with the global batch in total, no sample twice within a pass over the data, and none left out of a pass that
-    ended. The order may be any permutation. A step may lie across two passes, and a rest smaller than a batch may be
-    dropped at the end of one. The last step on record may be incomplete.
+    A restore to step s discards what earlier groups did after s; of the rest every step is there, up to the one at
+    which the job was completed, every rank's slice of it once, with the global batch in total, no sample twice within a
+    pass over the data, and none left out of a pass that ended. The order may be any permutation. A step may lie across
+    two passes, and a rest smaller than a batch may be dropped at the end of one. The last step on record may be
+    incomplete.
     """
 
     id: ClassVar[str] = "T8"
@@ -26,15 +27,15 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
     def check(self, history: History) -> Verdict:
         line = lineage(history)
         lasting = list(line.lasting)
-        job = history.first("job.started")
+        job, done = history.first("job.started"), history.last("job.completed")
         batch: int | None = job.get("batch") if job else None
         dataset: int | None = job.get("dataset") if job else None
-        if lasting and not lasting[-1].whole and not history.first("job.completed"):
+        if lasting and not lasting[-1].whole and done is None:
             lasting.pop()
         if not lasting:
             return unknown("no step lasted")
         begun_at = line.groups[0].step
-        if broken := _holes(lasting, begun_at) or _slices(lasting, batch):
+        if broken := _holes(lasting, begun_at) or _tail(lasting[-1], done) or _slices(lasting, batch):
             return broken
         # A job that goes on from an earlier run has consumed samples that are not on this record.
         passes = _Passes(dataset if begun_at == 0 else None)
@@ -71,8 +72,26 @@ def _holes(lasting: Sequence[Execution], begun_at: int) -> Verdict | None:
     return None
 
 
+def _tail(last: Execution, done: Event | None) -> Verdict | None:
+    end = done.get("step") if done is not None else None
+    if done is None or end is None or end <= last.step:
+        return None
+    return failed(
+        f"the job was completed at step {end}, but step {last.step} is the last that left a trace",
+        sorted((last.last.seq, done.seq)),
+    )
+
+
 def _slices(lasting: Sequence[Execution], batch: int | None) -> Verdict | None:
+    named = any(execution.samples() for execution in lasting)
     for execution in lasting:
+        if execution.again:
+            ranks = sorted({str(e.get("rank")) for e in execution.again})
+            return failed(
+                f"step {execution.step} (epoch {execution.group.epoch}) was done twice by rank {listed(ranks)} in one "
+                "incarnation of the group",
+                few([*_seqs(execution), *(e.seq for e in execution.again)]),
+            )
         if not execution.whole:
             world = execution.group.world or execution.first.get("world") or 0
             absent = [rank for rank in range(world) if rank not in execution.ranks]
@@ -82,7 +101,7 @@ def _slices(lasting: Sequence[Execution], batch: int | None) -> Verdict | None:
                 _seqs(execution),
             )
         count = sum(len(e.data.get("samples") or ()) for e in execution.ranks.values())
-        if batch is not None and count and count != batch:
+        if batch is not None and named and count != batch:
             return failed(
                 f"step {execution.step} (epoch {execution.group.epoch}, world {len(execution.ranks)}) consumed "
                 f"{count} samples instead of the global batch of {batch}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from chaos.api import Invariant
@@ -16,7 +16,7 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
 
     What was committed before the re-formation was declared must be used; what was committed since may be. Damage that
     was reported before the group was formed excuses an older one, and so does a corruption that was detected. The first
-    group of a run is a start, not a recovery.
+    group of a run is a start, not a recovery. What the ranks say they loaded counts beside what the group says.
     """
 
     id: ClassVar[str] = "T5"
@@ -25,6 +25,9 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
     def check(self, history: History) -> Verdict:
         groups = lineage(history).groups[1:]
         loading: dict[object, int] = {}
+        loaded: dict[object, list[Event]] = {}
+        for event in history.of("checkpoint.loaded"):
+            loaded.setdefault(event.get("epoch"), []).append(event)
         for event in history.of("checkpoint.loading"):
             loading.setdefault(event.get("epoch"), event.seq)
         starts = [min(g.forming.seq if g.forming else g.seq, loading.get(g.epoch, g.seq)) for g in groups]
@@ -34,7 +37,9 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
         for group, start in zip(groups, starts, strict=True):
             now = known_now[group.seq]
             must = {g: e for g, e in known_then[start].items() if g in now}
-            if broken := self._older(history, group, must, now):
+            broken = self._older(history, group, must, now)
+            broken = broken or self._loaded_older(history, group, loaded.get(group.epoch, ()))
+            if broken is not None:
                 return broken
             if must or group.generation:
                 evidence += [now[group.generation].seq, group.seq] if group.generation in now else [group.seq]
@@ -63,6 +68,18 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
             f"{what} though generation {newest} (step {commit.get('step')}) was committed and not known to be damaged",
             (commit.seq, group.seq),
         )
+
+    def _loaded_older(self, history: History, group: Group, loads: Sequence[Event]) -> Verdict | None:
+        damaged = history.first("checkpoint.damaged", generation=group.generation)
+        for load in loads:
+            older = (load.get("generation") or 0) < group.generation
+            if older and load.seq > group.seq and not (damaged is not None and damaged.seq < load.seq):
+                return failed(
+                    f"rank {load.get('rank')} of epoch {group.epoch} restored generation {load.get('generation')} "
+                    f"though its group went on from generation {group.generation}, which nobody said was damaged",
+                    (group.seq, load.seq),
+                )
+        return None
 
     def _excused(self, history: History, group: Group) -> bool:
         before = lineage(history).groups[group.index - 1].seq

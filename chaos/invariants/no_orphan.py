@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
@@ -29,13 +29,19 @@ class NoOrphan(Invariant, frozen=True, kw_only=True):
         orphans: list[tuple[Event, Event]] = []
         exits: dict[tuple[str, int], Event] = {}
         deaths: list[Event] = []
+        left: dict[Any, Event] = {}  # nodes without an agent, and the death that left them so
         for event in history.of("member.started", "member.exited"):
             key = (event.get("member") or event.source, event.get("pid") or 0)
             if event.kind == "member.started":
-                if event.get("role") == "worker":
+                if event.get("role") == "agent":
+                    left.pop(event.get("node"), None)
+                elif event.get("role") == "worker":
                     workers[key] = event
+                    if (death := left.get(event.get("node"))) is not None:  # forked before, heard of only now
+                        orphans.append((death, event))
             elif event.get("role") == "agent" and event.seq < end and not event.get("expected"):
                 deaths.append(event)
+                left[event.get("node")] = event
                 orphans += [(event, w) for w in workers.values() if w.get("node") == event.get("node")]
             elif event.get("role") == "worker" or key in workers:
                 workers.pop(key, None)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 from chaos.api import Invariant
 from chaos.history import Event, History
-from chaos.training import few
+from chaos.training import few, lineage, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -15,7 +15,8 @@ class OneGeneration(Invariant, frozen=True, kw_only=True):
     """In one incarnation of the group, all ranks restore one generation, and all bytes they read are of that one.
 
     A rank that loads again within an incarnation (a round one generation further back) is judged by its last load, and
-    ranks that disagree break the promise only when the group then goes on: to notice and refuse is right.
+    ranks that disagree break the promise only when the group then goes on: to notice and refuse is right. A rank that
+    works in such a group and does not say what it restored leaves the question open.
     """
 
     id: ClassVar[str] = "T3"
@@ -50,7 +51,24 @@ class OneGeneration(Invariant, frozen=True, kw_only=True):
                 evidence += [e.seq for e in loads.values()]
         if not evidence:
             return unknown("nothing was restored from a checkpoint")
+        if silent := _silent(history, rounds):
+            return unknown(
+                f"nobody knows what was restored by {listed(silent)}: it went on without a word", few(evidence)
+            )
         return passed("every group that went on had restored one generation on all of its ranks", few(evidence))
+
+
+def _silent(history: History, rounds: Mapping[tuple[Any, int], Mapping[Any, Event]]) -> list[str]:
+    """Ranks that worked in a group that had restored something, and never said what they restored."""
+    spoke = {(epoch, rank) for (epoch, _), loads in rounds.items() for rank in loads}
+    line = lineage(history)
+    return [
+        f"rank {rank} (epoch {group.epoch})"
+        for group in line.groups
+        if group.generation
+        for rank in sorted({r for e in line.ordered(group.index) for r in e.ranks}, key=str)
+        if (group.epoch, rank) not in spoke
+    ]
 
 
 def _mixed(history: History, epoch: Any, loads: Collection[Event]) -> Verdict | None:

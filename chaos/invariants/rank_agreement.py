@@ -25,22 +25,22 @@ class RankAgreement(Invariant, frozen=True, kw_only=True):
         steps = 0
         for run in line.runs:
             for execution in run.values():
-                losses = {e.data.get("loss") for e in execution.ranks.values()}
-                if len(losses) > 1:
-                    said = ", ".join(f"rank {r}: {e.get('loss')}" for r, e in sorted(execution.ranks.items()))
+                said = [e.data.get("loss") for e in execution.ranks.values() if e.data.get("loss") is not None]
+                if len(set(said)) > 1:
+                    each = ", ".join(f"rank {r}: {e.get('loss')}" for r, e in sorted(execution.ranks.items()))
                     return failed(
                         f"the ranks of epoch {execution.group.epoch} disagree on the loss of step "
-                        f"{execution.step}: {said}",
+                        f"{execution.step}: {each}",
                         few([e.seq for e in execution.ranks.values()]),
                     )
-                if len(execution.ranks) > 1:
+                if len(said) > 1:
                     steps += 1
                     evidence.append(execution.last.seq)
         for kind in ("checkpoint.saved", "checkpoint.loaded"):
             for cut in _cuts(history.of(kind)):
                 if broken := _disagree(kind.removeprefix("checkpoint."), cut):
                     return broken
-                evidence += [e.seq for e in cut] if len(cut) > 1 else []
+                evidence += [e.seq for e in cut] if sum(bool(e.get("state")) for e in cut) > 1 else []
         if not evidence:
             return unknown("no two ranks did anything together")
         return passed(f"all ranks agreed at {steps} steps, every cut and every load", few(evidence))

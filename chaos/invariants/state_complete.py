@@ -37,7 +37,7 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
     tolerance: Ratio = 0.05
 
     def check(self, history: History) -> Verdict:
-        broken, evidence = _loads(history)
+        broken, evidence, blind = _loads(history)
         again = _Again(lineage(history), self.tolerance)
         diverged = again.compare(history)
         if broken is not None:
@@ -47,7 +47,7 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
             return broken
         if diverged is not None:
             return diverged
-        if not evidence and not again.evidence:
+        if not evidence and not again.evidence and not blind:
             return unknown("nothing was restored from a checkpoint, and no step was executed again")
         said = []
         if evidence:
@@ -59,34 +59,51 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
                 f"{again.near} steps done again on another way (world size, resize, fresh start) have a loss within "
                 f"{self.tolerance:.0%} (largest difference {again.largest:.2%}), not compared bit for bit"
             )
-        return passed("; ".join(said), few([*few(evidence, 8), *few(again.evidence, 8)], 16))
+        shown = few([*few(evidence, 8), *few(again.evidence, 8)], 16)
+        if blind:
+            return unknown("; ".join([f"{blind} loads could not be compared with what was saved", *said]), shown)
+        return passed("; ".join(said), shown)
 
 
-def _loads(history: History) -> tuple[Verdict | None, list[int]]:
+def _loads(history: History) -> tuple[Verdict | None, list[int], int]:
+    """The first load that lost something, the evidence of those that did not, and how many nobody can judge."""
     saved: dict[Any, dict[Any, Event]] = {}
+    worlds: dict[Any, Any] = {}
     evidence: list[int] = []
+    blind = 0
     for event in history.of("checkpoint.begun", "checkpoint.saved", "checkpoint.loaded"):
         generation = event.get("generation")
         if event.kind == "checkpoint.begun":
-            saved[generation] = {}
+            # Whoever begins may be recorded late: only what was saved before it happened is of an earlier try.
+            saved[generation] = {r: e for r, e in saved.get(generation, {}).items() if e.t > event.t}
+            worlds[generation] = event.get("world")
         elif event.kind == "checkpoint.saved":
             saved.setdefault(generation, {})[event.get("rank")] = event
-        elif generation and (cut := saved.get(generation)):
-            same_world = event.get("world") == len(cut)
-            origin = cut.get(event.get("rank")) if same_world else cut.get(0, next(iter(cut.values())))
+        elif generation:
+            cut = saved.get(generation) or {}
+            world = worlds.get(generation) or len(cut)
+            same_world = event.get("world") == world
+            origin = cut.get(event.get("rank")) if same_world else next((cut[r] for r in sorted(cut)), None)
             if origin is None:
+                blind += 1
                 continue
             lost = _lost(origin, event, same_world)
             if lost:
-                return failed(
-                    f"lost: {', '.join(lost)}: rank {event.get('rank')} (epoch {event.get('epoch')}, world "
-                    f"{event.get('world')}) does not hold what was saved in generation {generation} "
-                    f"(step {origin.get('step')}, world {len(cut)})",
-                    (origin.seq, event.seq),
-                ), []
+                return (
+                    failed(
+                        f"lost: {', '.join(lost)}: rank {event.get('rank')} (epoch {event.get('epoch')}, world "
+                        f"{event.get('world')}) does not hold what was saved in generation {generation} "
+                        f"(step {origin.get('step')}, world {world})",
+                        (origin.seq, event.seq),
+                    ),
+                    [],
+                    blind,
+                )
             if origin.get("state") and event.get("state"):
                 evidence += [origin.seq, event.seq]
-    return None, evidence
+            else:
+                blind += 1
+    return None, evidence, blind
 
 
 def _lost(saved: Event, loaded: Event, same_world: bool) -> list[str]:
@@ -131,9 +148,11 @@ class _Again:
 
     def _bitwise(self, first: Execution, again: Execution) -> Verdict | None:
         ranks = first.ranks.keys() & again.ranks.keys()
+        told = 0
         for rank in sorted(ranks):
             one, two = first.ranks[rank], again.ranks[rank]
             lost = []
+            told += None not in (one.get("loss"), two.get("loss"))
             if one.get("samples") != two.get("samples"):
                 lost.append("data position (other samples)")
             if one.get("loss") != two.get("loss"):
@@ -144,7 +163,7 @@ class _Again:
                     f"{first.group.epoch} at the same world size {again.group.world}: {', '.join(lost)}",
                     (one.seq, two.seq),
                 )
-        if ranks:
+        if told:
             self.exact += 1
             self.evidence += [first.first.seq, again.first.seq]
         return None

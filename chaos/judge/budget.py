@@ -109,7 +109,8 @@ def _took(history: History, field: str, limit: float) -> Callable[[Recovery], Ve
             return passed(f"{what} {recovery.note}", _seqs(recovery))
         if took is None:
             spent = history[-1].t - recovery.began
-            if spent <= limit and _cut_short(history):
+            # A job that is over shows no more of its speed.
+            if spent <= limit and (_cut_short(history) or history.first("job.completed")):
                 return unknown(f"{what} the record ends {spent:.1f} s after it", _seqs(recovery))
             return failed(f"{what} not recovered in the {spent:.1f} s on record, {limit:g} s allowed", _seqs(recovery))
         if took > limit:

@@ -24,12 +24,19 @@ def checks(contract: Contract, history: History) -> list[Check]:
 
 
 def _complete(history: History) -> Verdict:
-    ended = history.last("run.ended")
+    ended, garbled = history.last("run.ended"), history.of("target.malformed")
     if missed := history.first("baseline.missed"):
         return unknown("the steady state was not met before the method, so nothing was injected", (missed.seq,))
     if ended is None:
         return unknown("the journal ends before the run did: the harness was killed, or its disk was full")
     reason = ended.get("reason")
+    if garbled:
+        first = garbled[0]
+        return unknown(
+            f"facts are missing: {len(garbled)} times a member said what is no event; the first time "
+            f"{first.source}: {first.get('reason')}",
+            _seqs(garbled),
+        )
     if reason in ("finished", "hung"):
         return passed(f"the run ended: {reason}", (ended.seq,))
     causes = history.of("limit.reached", "abort.triggered", "run.interrupted")
@@ -66,8 +73,13 @@ def _done(history: History) -> Verdict:
             f"the target ended with exit code {code} ({finished.get('member')}){why}",
             sorted(e.seq for e in (gave_up, finished) if e is not None),
         )
-    if done is None and history.first("job.started") is not None:
+    begun = history.first("job.started")
+    if done is None and begun is not None:
         return failed("the target ended with exit code 0 although its job was not done", (finished.seq,))
+    if begun is not None and done is not None:
+        wanted, reached = begun.get("steps"), done.get("step")
+        if None not in (wanted, reached) and reached < wanted:
+            return failed(f"the job was completed at step {reached} of {wanted}", (done.seq, finished.seq))
     return passed("the target ended by itself with its job done", sorted(e.seq for e in (done, finished) if e))
 
 
@@ -93,6 +105,9 @@ def _fault(step: Planned, history: History) -> Verdict:
     standing = [e for e in landed if not e.get("instant")]
     if len(healed) < len(standing):
         return unknown("landed, but its heal is not on record", _seqs(standing))
+    over = history.first("job.completed")
+    if over is not None and (late := [e for e in landed if e.seq > over.seq]):
+        return unknown("landed when the job was over, so nothing had to recover", few([over.seq, *_seqs(late)]))
     times = f" {len(landed)} times" if len(landed) > 1 else ""
     how = "nothing to heal" if not standing else "healed"
     return passed(f"landed{times} with proof, {how}", few([*_seqs(landed), *_seqs(healed)]))

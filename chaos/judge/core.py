@@ -31,7 +31,7 @@ def judge(contract: Contract, history: History, invariants: Sequence[tuple[str, 
         *(Check(name=kind, kind=Kind.INVARIANT, id=i.id, verdict=_held(i, history)) for kind, i in invariants),
     )
     outcome = merge(c.verdict.outcome for c in checks)
-    if outcome is Outcome.PASS and all(c.kind is Kind.RUN for c in checks):
+    if outcome is Outcome.PASS and not _asked(contract, checks):
         outcome = Outcome.UNKNOWN
     undo = tuple(str(e.get("undo")) for e in history.of("fault.failed", phase="heal"))
     started = history.first("run.started")
@@ -49,6 +49,12 @@ def judge(contract: Contract, history: History, invariants: Sequence[tuple[str, 
         efficiency=efficiency(history),
         undo=undo,
     )
+
+
+def _asked(contract: Contract, checks: Sequence[Check]) -> bool:
+    """Whether anything was promised: at the least, that a job is done in spite of a fault."""
+    kinds = {c.kind for c in checks}
+    return bool(kinds - {Kind.RUN, Kind.FAULT}) or (contract.ends and Kind.FAULT in kinds)
 
 
 def _held(invariant: Invariant, history: History) -> Verdict:

@@ -30,7 +30,7 @@ import msgspec
 from chaos.history import Event, History
 from chaos.judge.statistics import median
 from chaos.result import Need, Recovery
-from chaos.training import Execution, Group, Lineage, Roster, Struck, lineage, strikes
+from chaos.training import Execution, Group, Lineage, Roster, Struck, job_over, lineage, strikes
 
 _WINDOW = 3  # steps whose mean speed counts as the speed
 
@@ -303,12 +303,12 @@ def _seconds(
 def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
     """A fault after which no group was formed: work went on, or it never did."""
     frontier, _ = line.frontier(fault.landed)
-    beyond = line.progress(frontier, fault.landed.seq)
-    done = history.first("job.completed", after=fault.landed.seq)
-    shown = beyond.last if beyond else done
+    beyond, over = line.progress(frontier, fault.landed.seq), job_over(history, fault)
+    shown = over or (beyond.last if beyond else history.first("job.completed", after=fault.landed.seq))
     group = line.group_at(fault.landed.seq)
     hit = Roster(history).hit(fault)
-    waited = shown.t - fault.landed.t if shown else None
+    waited = max(shown.t - fault.landed.t, 0.0) if shown else None
+    went_on = "the job was over when it landed" if over else "no recovery was needed: nothing was lost and work went on"
     seen = next((e for e in history.of("failure.detected") if e.seq > fault.injecting.seq), None)
     if seen is not None and shown is not None and seen.seq > shown.seq:
         seen = None
@@ -328,6 +328,6 @@ def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
         lost_steps=0 if shown else None,
         lost_samples=0 if shown else None,
         lost_seconds=0.0 if shown else None,
-        note="no recovery was needed: nothing was lost and work went on" if shown else "no group was formed after it",
+        note=went_on if shown else "no group was formed after it",
         evidence={"began": fault.landed.seq, **({"resume": shown.seq} if shown else {})},
     )

@@ -250,3 +250,14 @@ class TestBoundedRecovery:
 
     def test_a_run_without_a_fault_has_nothing_to_recover_from(self) -> None:
         assert RECOVER.check(running().done(30).history).outcome is Outcome.UNKNOWN
+
+
+def test_a_fault_that_lands_when_the_job_is_over_shows_nothing() -> None:
+    tape = running(60)
+    tape.add("job.completed", "coordinator-0", step=60)
+    tape.fault("process.kill", "worker-n1")
+    tape.wait(20).add("target.finished", code=0, member="coordinator-0")
+    for invariant in (DETECT, RECOVER):
+        verdict = invariant.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "the job was over when process.kill landed" in verdict.reason

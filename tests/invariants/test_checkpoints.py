@@ -48,6 +48,17 @@ class TestCommitImpliesComplete:
         assert verdict.outcome is Outcome.FAIL
         assert "without a shard of rank 2 of 4" in verdict.reason
 
+    def test_two_commits_of_one_generation_must_be_the_same(self) -> None:
+        tape = round_until(4)
+        tape.commit(1, 20)
+        tape.commit(1, 20)
+        assert COMPLETE.check(tape.history).outcome is Outcome.PASS
+        again = tape.commit(1, 20, digest="other")
+        verdict = COMPLETE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "generation 1 was committed twice with a different digest" in verdict.reason
+        assert again in verdict.evidence
+
     def test_a_commit_that_names_nothing_fails(self) -> None:
         tape = round_until(4)
         tape.commit(1, 20, shards=[])

@@ -149,3 +149,25 @@ def test_steps_that_name_no_samples_are_unknown() -> None:
 
 def test_no_step_at_all_is_unknown() -> None:
     assert check(Tape().start()).outcome is Outcome.UNKNOWN
+
+
+def test_a_job_that_says_it_went_further_than_its_steps_fails() -> None:
+    verdict = check(Tape().start().train(1, 57).done(60))
+    assert verdict.outcome is Outcome.FAIL
+    assert verdict.reason == "the job was completed at step 60, but step 57 is the last that left a trace"
+
+
+def test_a_step_done_twice_by_a_rank_of_one_group_fails() -> None:
+    tape = Tape().start().train(1, 5)
+    tape.step(5, ranks=[2], tamper=shifted(6))
+    tape.train(6, 10)
+    verdict = check(tape)
+    assert verdict.outcome is Outcome.FAIL
+    assert "step 5 (epoch 1) was done twice by rank 2" in verdict.reason
+
+
+def test_a_step_whose_ranks_all_name_no_sample_fails_where_others_do() -> None:
+    tape = Tape().start().train(1, 5).train(6, 6, tamper=lambda r: {"samples": []}).train(7, 9)
+    verdict = check(tape)
+    assert verdict.outcome is Outcome.FAIL
+    assert "consumed 0 samples instead of the global batch of 12" in verdict.reason

@@ -151,3 +151,12 @@ class TestNoOrphan:
         self.worker_exits(tape, 0)
         tape.add("member.exited", "agent-n1", member="agent-n1", role="agent", node="n1", rank=None, pid=101, code=-9)
         assert ORPHAN.check(tape.history).reason == "no worker was alive when an agent died"
+
+    def test_a_worker_that_is_heard_of_only_after_its_agent_died_is_judged_too(self) -> None:
+        tape = Tape().start()
+        tape.add("member.exited", member="agent-n1", role="agent", node="n1", pid=101, code=-9)
+        tape.add("member.started", "worker-n1", member="worker-n1", role="worker", node="n1", rank=1, pid=299)
+        tape.add("member.exited", member="worker-n1", role="worker", node="n1", rank=1, pid=201, code=70)
+        verdict = ORPHAN.check(tape.wait(10).done(5).history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "worker-n1 (rank 1) outlived its agent agent-n1" in verdict.reason

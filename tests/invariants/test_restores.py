@@ -72,6 +72,14 @@ class TestOneGeneration:
         tape.step(41, epoch=2)
         assert "2 different models" in ONE.check(tape.history).reason
 
+    def test_a_rank_that_went_on_without_saying_what_it_restored_leaves_it_open(self) -> None:
+        tape = two_generations().reform(2, 4, 2, 40)
+        tape.drop(lambda e: e.source == "worker-n3" and e.kind.startswith("checkpoint.load"))
+        tape.step(41, epoch=2)
+        verdict = ONE.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "rank 3 (epoch 2)" in verdict.reason
+
     def test_a_second_round_one_generation_further_back_passes(self) -> None:
         tape = two_generations().reform(2, 4, 2, 40)
         tape.load(1, 20, epoch=2).step(21, epoch=2)
@@ -104,6 +112,17 @@ class TestNewestGoodRestored:
         tape = two_generations().reform(2, 4, 1, 20)
         tape.add("checkpoint.damaged", "store", generation=2, name="shard-0", reason="digest")
         assert NEWEST.check(tape.history).outcome is Outcome.FAIL
+
+    def test_what_a_rank_says_it_loaded_counts_beside_what_the_group_says(self) -> None:
+        tape = two_generations().reform(2, 4, 2, 40, tamper=rank_three(generation=1, step=20))
+        verdict = NEWEST.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "rank 3 of epoch 2 restored generation 1" in verdict.reason
+
+    def test_a_second_load_after_damage_was_reported_may_be_older(self) -> None:
+        tape = two_generations().reform(2, 4, 2, 40)
+        tape.add("checkpoint.damaged", "store", generation=2, name="shard-0", reason="digest")
+        assert NEWEST.check(tape.load(1, 20, epoch=2).history).outcome is Outcome.PASS
 
     def test_a_detected_corruption_excuses_an_older_one(self) -> None:
         tape = two_generations()
@@ -162,6 +181,23 @@ class TestContentIntegrity:
         tape.add("checkpoint.loaded", "worker-n0", generation=2, step=40, rank=0, epoch=2)
         assert CONTENT.check(tape.history).outcome is Outcome.FAIL
 
+    def test_bytes_that_were_written_over_a_shard_are_not_what_was_saved(self) -> None:
+        tape = two_generations()
+        tape.add("checkpoint.shard_written", "store", generation=2, name="shard-0", rank=0, bytes=9, digest="over")
+        tape.add("checkpoint.loading", "worker-n0", generation=2, rank=0, epoch=2)
+        tape.add("checkpoint.shard_read", "worker-n0", generation=2, name="shard-0", bytes=9, digest="over")
+        tape.add("checkpoint.loaded", "worker-n0", generation=2, step=40, rank=0, epoch=2)
+        assert CONTENT.check(tape.history).outcome is Outcome.FAIL
+
+    def test_a_shard_that_nobody_wrote_makes_a_load_unknown(self) -> None:
+        tape = two_generations()
+        tape.load(2, 40, epoch=2)
+        tape.add("checkpoint.loading", "worker-n0", generation=2, rank=0, epoch=3)
+        for name in ("shard-0", "planted"):
+            tape.add("checkpoint.shard_read", "worker-n0", generation=2, name=name, bytes=9, digest="bytes-2-0")
+        tape.add("checkpoint.loaded", "worker-n0", generation=2, step=40, rank=0, epoch=3)
+        assert CONTENT.check(tape.history).outcome is Outcome.UNKNOWN
+
     def test_without_reads_the_digests_of_the_state_are_compared(self) -> None:
         for model, outcome in (("model@40", Outcome.PASS), ("other", Outcome.FAIL)):
             tape = two_generations()
@@ -185,6 +221,10 @@ class TestRankAgreement:
         tape = two_generations()
         tape.reform(2, 4, 2, 40, tamper=rank_three(state={"schedule": "stale", "model": "model@40"}))
         assert "different schedule" in AGREE.check(tape.history).reason
+
+    def test_a_loss_that_only_one_rank_tells_is_no_disagreement_and_no_agreement(self) -> None:
+        tape = Tape().start().train(1, 3, tamper=lambda rank: {"loss": None} if rank else {})
+        assert AGREE.check(tape.history).outcome is Outcome.UNKNOWN
 
     def test_one_rank_alone_agrees_with_nobody(self) -> None:
         tape = Tape()

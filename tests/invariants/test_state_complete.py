@@ -153,3 +153,27 @@ def test_a_restart_of_the_resized_group_is_bit_for_bit_again() -> None:
 
 def test_a_run_without_a_restore_is_unknown() -> None:
     assert STATE.check(Tape().start().train(1, 10).history).outcome is Outcome.UNKNOWN
+
+
+def test_a_save_that_one_rank_did_not_tell_of_leaves_its_load_unknown() -> None:
+    tape = killed_and_restarted().drop(lambda e: e.kind == "checkpoint.saved" and e.get("rank") == 2)
+    verdict = STATE.check(tape.history)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "1 loads could not be compared" in verdict.reason
+
+
+def test_a_part_that_is_each_ranks_own_is_compared_though_another_rank_did_not_tell_of_its_save() -> None:
+    tape = killed_and_restarted(load=lambda rank: {"state": Tape().state(20, rank) | {"rng": "fresh"}})
+    tape.drop(lambda e: e.kind == "checkpoint.saved" and e.get("rank") == 2)
+    assert "lost: RNG" in STATE.check(tape.history).reason
+
+
+def test_a_load_that_tells_no_state_is_not_taken_for_a_complete_one() -> None:
+    verdict = STATE.check(killed_and_restarted(load=lambda rank: {"state": {}} if rank == 1 else {}).history)
+    assert verdict.outcome is Outcome.UNKNOWN
+
+
+def test_steps_without_a_loss_are_not_equal_bit_for_bit() -> None:
+    tape = killed_and_restarted(resume=lambda rank: {"loss": None})
+    tape.drop(lambda e: e.kind.startswith("checkpoint.load"))
+    assert "bit for bit" not in STATE.check(tape.history).reason

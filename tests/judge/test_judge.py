@@ -309,10 +309,38 @@ class TestRun:
         assert check(result, "vacuous").verdict.outcome is Outcome.UNKNOWN
 
     def test_a_run_that_asked_nothing_is_inconclusive(self) -> None:
-        result = judge(contract(steps=()), Tape().start().train(1, 5).done(5).history)
+        result = judge(contract(steps=()), Tape().start(steps=5).train(1, 5).done(5).history)
         assert result.outcome is Outcome.UNKNOWN
         assert result.exit is Exit.INCONCLUSIVE
         assert result.headline.startswith("nothing was asked")
+
+    def test_a_fault_that_does_not_matter_to_any_promise_is_inconclusive(self) -> None:
+        tape = killed_and_restarted()
+        assert judge(contract(ends=False), tape.history).outcome is Outcome.UNKNOWN
+        assert judge(contract(), tape.history).outcome is Outcome.PASS  # the job must be done in spite of it
+
+    def test_a_fault_after_the_end_of_the_job_is_inconclusive(self) -> None:
+        tape = sample(Tape().start(steps=5).train(1, 5), *(100.0,) * 4)
+        tape.add("job.completed", "coordinator-0", step=5)
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(1).add("target.finished", code=0, member="coordinator-0")
+        tape.add("run.ended", reason="finished")
+        asked = contract(budget=Budget(rpo=Rpo(steps=0), rto=Rto(total=0.5, load=0.5)))
+        result = judge(asked, tape.history)
+        assert result.exit is Exit.INCONCLUSIVE
+        assert "when the job was over" in check(result, "process.kill").verdict.reason
+
+    def test_a_job_completed_before_its_last_step_fails(self) -> None:
+        result = judge(contract(), Tape().start(steps=60).train(1, 5).done(5).history)
+        assert check(result, "job done").verdict.reason == "the job was completed at step 5 of 60"
+
+    def test_what_a_member_said_and_nobody_understood_is_missing(self) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
+        tape.add("target.malformed", "worker-n1", line="{", reason="no JSON")
+        tape.add("run.ended", reason="finished")
+        verdict = check(judge(contract(), tape.history), "run complete").verdict
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "facts are missing: 1 times" in verdict.reason
 
     def test_a_hang_fails(self) -> None:
         tape = Tape().start().train(1, 30)
