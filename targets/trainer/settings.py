@@ -26,7 +26,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep: int = 3  # committed generations that retention leaves
     save: str = "sync"  # or "async"
     defect: str = "none"
-    rot_generation: int = 0  # a bad disk: one bit of this generation flips once it is committed (0: none)
 
     lease_ttl: float = 2.0  # leadership, at the store
     lease_renew: float = 0.5

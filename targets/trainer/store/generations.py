@@ -137,7 +137,6 @@ class Generations:
                 generation=generation, step=manifest.step, epoch=manifest.epoch, shards=manifest.names,
                 digest=wire.digest(text),
             )  # fmt: skip
-            self._rot(generation, manifest.shards)
             self._retain()
         return {}
 
@@ -218,17 +217,6 @@ class Generations:
         for number in numbers:
             durable.remove_folder(self._folder(number))
             self._emit("checkpoint.removed", generation=number)
-
-    def _rot(self, generation: int, shards: Sequence[Shard]) -> None:
-        """Stands for a bad disk: one bit of each shard flips."""
-        if generation != self._settings.rot_generation:
-            return
-        for shard in shards:
-            path = self._shard_path(generation, shard.name)
-            if not shard.name.startswith(".") and path.exists():
-                body = bytearray(path.read_bytes())
-                body[len(body) // 2] ^= 1
-                durable.write(path, bytes(body))
 
     def _numbers(self) -> list[int]:
         found = (_FOLDER_NAME.fullmatch(path.name) for path in self._root.iterdir())

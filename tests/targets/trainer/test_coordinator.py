@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from chaos.faults.checkpoint.corrupt import damage
 from targets.trainer.store import durable
 
 from .cluster import MakeCluster, Points
@@ -217,10 +218,13 @@ async def test_a_decision_that_cannot_be_read_is_no_dead_end(
     assert cluster.events.of("group.formed")[-1]["step"] == 20
 
 
-async def test_a_damaged_generation_is_passed_over(make: MakeCluster) -> None:
-    cluster = make(steps=60, rot_generation=2)
+async def test_a_damaged_generation_is_passed_over(make: MakeCluster, tmp_path: Path) -> None:
+    cluster = make(steps=60)
     async with cluster.running():
+        for node in cluster.nodes.values():
+            node.save_seconds = 0.3  # the third generation comes when the second has been damaged
         await cluster.until("checkpoint.committed", generation=2)
+        damage(tmp_path, "store/gen-000002/shards/*", "flip")
         cluster.nodes["n1"].kill_worker()
         assert await cluster.end() == 0
     events = cluster.events

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from chaos.faults.checkpoint.corrupt import damage
 from targets.trainer.store.ledger import Ledger
 from targets.trainer.wire import Refused
 
 from .conftest import LiveStore, OpenStore
 from .recorded import Events
+
+SHARDS = "store/gen-000001/shards/*"
 
 
 def lead(store: LiveStore, holder: str = "coordinator-0", ttl: float = 10.0) -> int:
@@ -144,20 +147,21 @@ def test_an_aborted_or_unknown_generation_takes_no_shards(store: LiveStore) -> N
             store.put(token, generation, name, b"late")
 
 
-def test_a_flipped_bit_is_found_at_the_read(open_store: OpenStore) -> None:
-    with open_store(rot_generation=1) as store:
-        token = lead(store)
-        store.save(token, 1)
-        assert refusal(store, "shard.get", generation=1, name="__0_0.distcp") == "digest"
-        for _ in range(2):
-            store.call("generation.damaged", token=token, generation=1, name="__0_0.distcp", reason="digest")
-        assert len(store.events.of("checkpoint.damaged")) == 1
-        assert store.call("generation.list")["generations"][0]["damaged"] is True
+def test_a_flipped_bit_is_found_at_the_read(store: LiveStore, tmp_path: Path) -> None:
+    token = lead(store)
+    store.save(token, 1)
+    damage(tmp_path, SHARDS, "flip")
+    assert refusal(store, "shard.get", generation=1, name="__0_0.distcp") == "digest"
+    for _ in range(2):
+        store.call("generation.damaged", token=token, generation=1, name="__0_0.distcp", reason="digest")
+    assert len(store.events.of("checkpoint.damaged")) == 1
+    assert store.call("generation.list")["generations"][0]["damaged"] is True
 
 
-def test_without_digests_a_flipped_bit_is_served(open_store: OpenStore) -> None:
-    with open_store(defect="digest-not-verified", rot_generation=1) as store:
+def test_without_digests_a_flipped_bit_is_served(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store(defect="digest-not-verified") as store:
         manifest = store.save(lead(store), 1)
+        damage(tmp_path, SHARDS, "flip")
         body = store.call("shard.get", generation=1, name="__0_0.distcp").body
         assert len(body) == manifest["shards"][0]["length"]
         assert body != b"shard 0 of 1, long enough to rot"

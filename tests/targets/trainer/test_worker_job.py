@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from chaos.faults.checkpoint.corrupt import damage
+
 from .bench import Bench, bench
 from .scripted_leader import ScriptedLeader
 
@@ -35,7 +37,7 @@ def samples(running: Bench, epoch: int, world: int) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Bench]:
-    with bench(steps=STEPS, checkpoint_every=EVERY, keep=99, rot_generation=9) as running:
+    with bench(steps=STEPS, checkpoint_every=EVERY, keep=99) as running:
         yield running
 
 
@@ -91,6 +93,7 @@ def test_a_shard_that_rots_in_the_store_is_reported_and_another_generation_loads
     shared.form(1)
     leader.round(shared.store, shared.epoch, 1, generation=8, step=4)
     leader.round(shared.store, shared.epoch, 1, generation=9, step=8)
+    damage(shared.job.folder, "store/gen-000009/shards/*.distcp", "flip")
     epoch = shared.new_epoch()
     leader.start("n0", epoch, 1)
     leader.order_workers(epoch, "load", generation=9, step=8)
