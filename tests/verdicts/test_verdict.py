@@ -94,7 +94,7 @@ def test_a_deviation_that_passes_fails_unless_only_before_and_after_are_asked_fo
     ("how", "why", "undo"),
     [
         ("fails", "the door is jammed", "open the door by hand"),
-        ("crashes", "ZeroDivisionError", "undo mischief.heal on leader (pid "),
+        ("crashes", "ZeroDivisionError", "undo mischief.heal on worker (pid "),
     ],
 )
 def test_a_heal_that_fails_has_an_exit_code_of_its_own_and_says_what_to_undo(

@@ -23,7 +23,7 @@ def main(rank: int, steps: int, tick: float, trouble: str) -> int:
     inside.emit("worker.ready")
     for step in range(1, steps + 1):
         inside.point("step.begin", step=step, rank=rank)
-        if step > steps / 2 and trouble == "crash":
+        if step > steps / 2 and trouble == "crash" and rank == 0:
             return 3
         if step > steps / 2 and trouble == "hang":
             signal.pause()
