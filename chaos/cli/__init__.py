@@ -10,6 +10,7 @@ from importlib import import_module
 from io import TextIOWrapper
 
 from chaos import __version__
+from chaos.cli.output import mute
 from chaos.errors import ChaosError, Exit, SpecError
 
 EXITS = """exit codes: 0 pass · 1 a hypothesis, budget or invariant failed · 2 the file or the call is wrong ·
@@ -77,8 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character must not end a run
     call = parser().parse_args(arguments)
+    code: int = Exit.PASS if call.verb in ("schema", "list", "explain", "doctor") else Exit.INCONCLUSIVE
     try:
-        code: int = import_module(f"chaos.cli.{call.where}").main(call)
+        code = import_module(f"chaos.cli.{call.where}").main(call)
         sys.stdout.flush()
         return code
     except ChaosError as error:
@@ -86,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error if located else f"chaos: {error}", file=sys.stderr)
         return error.exit
     except BrokenPipeError:  # the reader of our output has gone (`chaos list | head`)
-        sys.stderr.close()
-        return Exit.PASS
+        mute()
+        return code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:

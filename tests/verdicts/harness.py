@@ -122,7 +122,8 @@ class Chaos:
         experiment = write(self.place / "tiny.yaml", method, **more)
         command = [*before, *self.command("run", experiment, "-v", "--out", self.out, *words)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        with subprocess.Popen(command, env=self.env, cwd=self.place, text=True, **pipes) as process:  # type: ignore[call-overload]
+        where = {"env": self.env, "cwd": self.place, "start_new_session": True}
+        with subprocess.Popen(command, text=True, **where, **pipes) as process:  # type: ignore[call-overload]
             try:
                 yield Run(process, self.out)
             finally:

@@ -65,6 +65,10 @@ SIGNALS = {
         f"{_SIGNALS}test_a_signal_in_a_hold_heals_closes_the_journal_and_reports[TERM]",
         f"{_SIGNALS}test_a_signal_in_a_hold_heals_closes_the_journal_and_reports[INT]",
     ],
+    "TERM at any other moment": [
+        f"{_SIGNALS}test_a_signal_at_any_other_moment_ends_the_run_as_well",
+        f"{_SIGNALS}test_an_interrupt_from_the_terminal_is_for_the_harness_alone",
+    ],
     "TERM inside an injection": [
         f"{_SIGNALS}test_a_signal_inside_an_injection_cuts_it_short_and_injects_nothing_more",
     ],

@@ -42,17 +42,45 @@ def assert_closed(run: Run) -> None:
 def test_a_signal_in_a_hold_heals_closes_the_journal_and_reports(
     chaos: Chaos, signum: signal.Signals, code: int
 ) -> None:
-    lab = [] if signum == signal.SIGTERM else [NO_LAB]
-    with chaos.running([FREEZE, *([PARTITION] if lab == [] else [])], *lab, settings=LONG) as run:
-        run.until("fault.landed", nth=1 if lab else 2)
+    lab = signum == signal.SIGTERM
+    if lab:
+        need_user_namespaces()
+    method, words = ([FREEZE, PARTITION], []) if lab else ([FREEZE], [NO_LAB])
+    with chaos.running(method, *words, settings=LONG) as run:
+        run.until("fault.landed", nth=len(method))
         run.process.send_signal(signum)
         assert run.wait() == code, run.said
     interrupted = run.history.first("run.interrupted")
     healed = run.history.of("fault.healed")
     assert interrupted is not None
     assert interrupted.get("signal") == signum.name
-    assert len(healed) == (1 if lab else 2)
+    assert len(healed) == len(method)
     assert healed[0].t - interrupted.t <= ABORT
+    assert_closed(run)
+
+
+@pytest.mark.parametrize("moment", ["target.starting", "member.started", "probe.sampled", "final.started"])
+def test_a_signal_at_any_other_moment_ends_the_run_as_well(chaos: Chaos, moment: str) -> None:
+    never = {"probe": "process.alive", "at-least": 3, "every": "50ms"}
+    steady = [] if moment == "final.started" else [never]
+    settings = {"steps": 30} if moment == "final.started" else LONG
+    with chaos.running([], NO_LAB, steady_state_hypothesis=steady, settings=settings) as run:
+        run.until(moment)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 143, run.said
+    assert run.history.first("run.interrupted")
+    assert not run.history.of("fault.injecting")
+    assert run.history[-1].kind == "run.ended"
+
+
+def test_an_interrupt_from_the_terminal_is_for_the_harness_alone(chaos: Chaos) -> None:
+    with chaos.running([FREEZE], NO_LAB, settings=LONG) as run:
+        run.until("fault.landed")
+        os.killpg(run.process.pid, signal.SIGINT)  # as Ctrl-C does
+        assert run.wait() == 130, run.said
+    exits = run.history.of("member.exited")
+    assert [e.get("code") for e in exits] == [-signal.SIGTERM, -signal.SIGTERM]
+    assert all(e.get("expected") for e in exits)
     assert_closed(run)
 
 
@@ -103,11 +131,24 @@ def test_a_hang_up_is_no_reason_to_end_under_nohup(chaos: Chaos) -> None:
         assert run.wait() == 0, run.said
 
 
-@pytest.mark.parametrize("moment", ["target.starting", "member.started", "fault.injecting", "fault.landed"])
-def test_a_killed_harness_leaves_nothing_and_a_journal_that_reads_to_its_last_event(chaos: Chaos, moment: str) -> None:
-    need_user_namespaces()
-    with chaos.running([FREEZE, PARTITION], settings=LONG) as run:
-        run.until(moment, nth=2 if moment == "fault.landed" else 1)
+@pytest.mark.parametrize(
+    ("moment", "lab"),
+    [
+        ("target.starting", True),
+        ("member.started", True),
+        ("fault.injecting", True),
+        ("fault.landed", True),
+        ("fault.landed", False),
+    ],
+)
+def test_a_killed_harness_leaves_nothing_and_a_journal_that_reads_to_its_last_event(
+    chaos: Chaos, moment: str, lab: bool
+) -> None:
+    if lab:
+        need_user_namespaces()
+    method, words = ([FREEZE, PARTITION], []) if lab else ([FREEZE], [NO_LAB])
+    with chaos.running(method, *words, settings=LONG) as run:
+        run.until(moment, nth=len(method) if moment == "fault.landed" else 1)
         below = marked(run.out) - {run.process.pid}
         theirs = namespaces(below) - namespaces({os.getpid()})
         watched = [os.pidfd_open(pid) for pid in below]
@@ -118,7 +159,7 @@ def test_a_killed_harness_leaves_nothing_and_a_journal_that_reads_to_its_last_ev
             os.close(process)
     assert marked(run.out) == set()
     assert theirs & namespaces(living()) == set()  # and with them every mount and link that was in there
-    assert len(theirs) >= 5 or moment == "target.starting"
+    assert len(theirs) >= 5 or not lab or moment == "target.starting"
     assert str(run.out) not in Path("/proc/self/mountinfo").read_text()
     history = History(read(run.folder / "journal.jsonl"))
     assert history.first(moment)

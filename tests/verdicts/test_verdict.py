@@ -197,3 +197,24 @@ def test_a_target_without_a_lab_serves_one_run_at_a_time(chaos: Chaos) -> None:
         assert second.returncode == 3
         assert "another run without a lab uses this target" in second.stderr
         assert one.wait() == 0, one.said
+
+
+@pytest.mark.parametrize("lines", [0, 3])
+def test_a_verdict_that_nobody_reads_is_the_same(chaos: Chaos, lines: int) -> None:
+    with chaos.running([step("mischief.inject", how="refuses")], NO_LAB) as run:
+        assert run.process.stdout is not None
+        for _ in range(lines):
+            run.process.stdout.readline()
+        run.process.stdout.close()
+        assert run.process.wait() == 3
+    assert run.history[-1].get("reason") == "finished"
+    assert run.checks["mischief.inject"] == "unknown"
+
+
+def test_of_several_runs_the_worst_decides(chaos: Chaos) -> None:
+    good = write(chaos.place / "good.yaml", [FREEZE], settings={"steps": 20})
+    vain = write(chaos.place / "vain.yaml", [], settings={"steps": 1})
+    answer = chaos.ask("run", "-q", good, vain, good, "--out", chaos.out, NO_LAB)
+    assert answer.returncode == 3
+    assert answer.stdout.count("VERDICT PASS") == 2
+    assert answer.stdout.count("VERDICT UNKNOWN") == 1
