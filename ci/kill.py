@@ -26,10 +26,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from chaos.drivers.process import init
 from chaos.errors import ChaosError, Exit
 from chaos.journal import read
-from ci.traces import Place, await_nothing, end_descendants, stand_apart
+from ci.traces import Place, await_nothing, born, end_descendants, stand_apart
 
 ROOT = Path(__file__).parents[1]
 WITHIN = 2.0  # seconds after which nothing may be left
@@ -87,7 +86,7 @@ def attempt(task: Attempt) -> Outcome:
     before = Place.now(temporary, *SHARED)
     began = time.monotonic()
     harness = subprocess.Popen(
-        task.command, cwd=ROOT, start_new_session=True, preexec_fn=init.die_with_parent,
+        task.command, cwd=ROOT, start_new_session=True, preexec_fn=born,
         env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     wrong: list[str] = []

@@ -69,6 +69,12 @@ def stand_apart() -> None:
             raise init.Refused(str(error)) from error
 
 
+def born() -> None:
+    """In a child of such a process, before it executes: it dies with us and heeds all signals."""
+    init.die_with_parent()
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def await_nothing(within: float) -> list[str]:
     """Reap until there is no descendant and no namespace of one left; else what is there after that many seconds."""
     deadline = time.monotonic() + within

@@ -26,6 +26,7 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MOST_NODES = 150  # so many file descriptors fit into one message, too
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -51,14 +52,18 @@ def die_with_parent() -> None:
     syscall("prctl", PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
-def enter_namespaces() -> None:
-    """Go into a user namespace of our own, and with its rights into all the others. The next child is process 1."""
+def enter_user_namespace() -> None:
+    """Go into a user namespace of our own, in which we have all rights."""
     with map_ids():
         try:
             syscall("unshare", CLONE_NEWUSER)
         except OSError as error:
             raise Refused(f"user namespaces are closed: {error.strerror}") from error
     die_with_parent()  # the kernel forgets it when rights change
+
+
+def enter_namespaces() -> None:
+    """Go into all the others. The next child is process 1."""
     try:
         syscall("unshare", CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC)
     except OSError as error:
@@ -245,36 +250,71 @@ def children() -> list[int]:
     return found
 
 
-def open_lab(config: dict[str, Any], control: socket.socket) -> Init:
-    """As process 1: mounts and network, then say what was built."""
-    found = furnish(config)
+def load_network() -> Any:
+    """The module beside this one, which is no package here."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "network.py")
     spec = importlib.util.spec_from_file_location("network", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.socket, module: Any) -> Init:
+    """As process 1: mounts and network, then say what was built."""
+    found = furnish(config)
     network = module.build(config["nodes"])
+    with sexton:
+        socket.send_fds(sexton, [b"!"], [os.pidfd_open(os.getpid()), *network.namespaces.values()])
     control.send(json.dumps({"ready": {**found, **network.mechanisms()}}).encode())
     return Init(control, network, network.namespaces)
 
 
 def run_lab(config: dict[str, Any], control: socket.socket) -> None:
     """Fork process 1 into the new namespaces and wait for its end."""
+    module = load_network()
+    enter_user_namespace()
+    to_sexton, ours = socket.socketpair()
+    sexton = os.fork()
+    if sexton == 0:
+        control.close()
+        to_sexton.close()
+        bury(ours, module)
+    ours.close()
     enter_namespaces()
     alive, held = os.pipe()
     child = os.fork()
     if child:
         control.close()
+        to_sexton.close()
         os.close(alive)
-        os._exit(abs(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        os.waitpid(sexton, 0)
+        os._exit(abs(code))
     os.close(held)
     die_with_parent()
     # Our parent is outside of our process namespace, so getppid() cannot tell; the pipe can.
     hung_up = select.poll()
     hung_up.register(alive, select.POLLHUP)
     if not hung_up.poll(0):
-        open_lab(config, control).serve()
+        open_lab(config, control, to_sexton, module).serve()
+    os._exit(0)
+
+
+def bury(news: socket.socket, module: Any) -> None:
+    """In a process that outlives the lab by a moment: end what the dead leave on the wire. A connection whose last
+    words nobody acknowledges, since the other end was cut off or has gone, would keep its node's network for minutes.
+    """
+    fds = socket.recv_fds(news, 1, 1 + MOST_NODES)[1]
+    if fds:  # else the lab never stood
+        lab, *nodes = fds
+        ended = select.poll()
+        ended.register(lab, select.POLLIN)
+        ended.poll()  # process 1 has ended once all others have
+        for node in nodes:
+            with suppress(OSError):
+                module.end_connections(node)
     os._exit(0)
 
 
@@ -282,6 +322,7 @@ def main() -> None:
     config = json.loads(sys.argv[1])
     control = socket.socket(fileno=config["control"])
     os.set_inheritable(control.fileno(), False)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # whoever started the harness may have blocked some
     sys.path.append(config["packages"])
     try:
         if config["lab"]:

@@ -16,6 +16,7 @@ import errno
 import os
 import secrets
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,9 @@ TABLE = "chaos"
 PREFIX = 24
 WAIT, AGAIN = 3.0, 0.05  # seconds that a proof may take, and between its packets; one needs some ten microseconds
 NF_DROP, NF_ACCEPT = 0, 1
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, SOCK_DESTROY = 4, 20, 21
+NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP = 0x1, 0x4, 0x300
+CONNECTED = 0xFFF & ~(1 << 6 | 1 << 7 | 1 << 10)  # states of TCP without TIME_WAIT, CLOSE, LISTEN
 
 libc = ctypes.CDLL(None, use_errno=True)
 Pair = tuple[str, str]
@@ -222,6 +226,33 @@ def build(nodes: list[tuple[str, str]]) -> Network:
         return Network(nodes)
     except NetlinkError as error:
         raise RuntimeError(f"the kernel refuses a bridge or a veth pair: {error}") from error
+
+
+def end_connections(node: int) -> None:
+    """Enter a node for good, and abort every connection there."""
+    syscall("setns", node, CLONE_NEWNET)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as diag:
+
+        def ask(kind: int, flags: int, connection: bytes) -> None:
+            body = struct.pack("=BBxxI", socket.AF_INET, socket.IPPROTO_TCP, CONNECTED) + connection
+            diag.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body)
+
+        ask(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, bytes(48))
+        for connection in tuple(connections(diag)):
+            ask(SOCK_DESTROY, NLM_F_ACK, connection)
+            diag.recv(4096)
+
+
+def connections(diag: socket.socket) -> Iterator[bytes]:
+    """What the kernel lists, each by its addresses, ports and cookie."""
+    while True:
+        answer, place = diag.recv(1 << 16), 0
+        while place < len(answer):
+            length, kind = struct.unpack_from("=IH", answer, place)
+            if kind != SOCK_DIAG_BY_FAMILY:  # the end of the list, or an error
+                return
+            yield answer[place + 20 : place + 68]
+            place += (length + 3) & ~3
 
 
 def arrived(receiver: socket.socket, token: bytes, within: float) -> bool:
