@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import EntryPoint, EntryPoints
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -20,6 +20,7 @@ class {name}(Invariant, frozen=True, kw_only=True):
     id = "T0"
 """
 _serial = count()
+Publish = Callable[[str, str], None]
 
 
 @pytest.fixture
@@ -84,31 +85,40 @@ def test_a_plugin_that_does_not_import_says_why(package: Path) -> None:
         registry(package).invariant("broken")
 
 
-def publish(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    point = EntryPoint(name, value, "chaos.invariants")
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda: EntryPoints([point]))
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+    """Installs a distribution that publishes one invariant."""
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "acme-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: acme\nVersion: 1.0\n")
+
+    def write(name: str, value: str) -> None:
+        (folder / "entry_points.txt").write_text(f"[chaos.invariants]\n{name} = {value}\n")
+
+    return write
 
 
-def test_an_entry_point_publishes_a_kind(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_point_publishes_a_kind(package: Path, publish: Publish) -> None:
     (package / "outside.py").write_text(PLUGIN.format(name="Mine"))
-    publish(monkeypatch, "acme.mine", f"{package.name}.outside:Mine")
+    publish("acme.mine", f"{package.name}.outside:Mine")
     found = Registry({})
     assert found.kinds("invariants") == ("acme.mine",)
     assert found.invariant("acme.mine").__name__ == "Mine"
 
 
-def test_an_entry_point_that_is_no_plugin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    publish(monkeypatch, "acme.mine", "os:getcwd")
+def test_an_entry_point_that_is_no_plugin_is_refused(publish: Publish) -> None:
+    publish("acme.mine", "os:getcwd")
     with pytest.raises(PluginError, match="os:getcwd is no Invariant"):
         Registry({}).invariant("acme.mine")
-    publish(monkeypatch, "acme.mine", "os:nothing")
+    publish("acme.mine", "os:nothing")
     with pytest.raises(PluginError, match="os:nothing is no Invariant"):
         Registry({}).invariant("acme.mine")
 
 
-def test_two_plugins_of_one_kind_are_an_error(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_plugins_of_one_kind_are_an_error(package: Path, publish: Publish) -> None:
     (package / "mine.py").write_text(PLUGIN.format(name="Mine"))
-    publish(monkeypatch, "mine", "elsewhere:Mine")
+    publish("mine", "elsewhere:Mine")
     with pytest.raises(PluginError, match=rf"two invariants of kind `mine`: {package.name}\.mine and elsewhere:Mine"):
         Registry({"invariants": package.name}).kinds("invariants")
 

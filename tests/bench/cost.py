@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from chaos.history import History
 from chaos.journal import read
 
 from .figures import Figure
 from .place import Place, events, member, write
 from .processes import BenchError, said, started
-from .trainer import watch, watched
+from .trainer import trained, watch
 
 RANKS = 4
 LONG = 30_000  # steps of each rank
@@ -19,11 +20,11 @@ MIB = 80
 
 def measure(place: Place) -> Iterator[Figure]:
     """The real trainer, then a target that only talks."""
-    run = watched(place)
-    moments = {e.kind: e.wall for e in read(run.journal) if e.kind in ("target.ready", "target.finished", "run.ended")}
+    journal, seen = trained(place)
+    moments = {e.kind: e.wall for e in read(journal) if e.kind in ("target.ready", "target.finished", "run.ended")}
     if "target.finished" not in moments:
         raise BenchError("the trainer did not finish")
-    inside = [s for s in run.samples if moments["target.ready"] <= s.wall <= moments["target.finished"]]
+    inside = [s for s in seen.samples if moments["target.ready"] <= s.wall <= moments["target.finished"]]
     if len(inside) < 5:
         raise BenchError(f"the trainer finished after {len(inside)} samples")
     first, last = inside[0], inside[-1]
@@ -37,9 +38,8 @@ def measure(place: Place) -> Iterator[Figure]:
     )  # fmt: skip
     yield Figure(what="cost: the same a minute of run", unit="cpu s", ours=(runner + helper) * 60)
     yield Figure(what="memory: runner, peak while it runs", unit="MiB", ours=last.runner_peak, bound=MIB, note=note)
-    whole = max(s.runner_peak for s in run.samples)
-    yield Figure(what="memory: runner, peak with judge and reports", unit="MiB", ours=whole)
-    trainer = [s.trainer for s in run.samples if s.trainer]
+    yield Figure(what="memory: runner, peak with judge and reports", unit="MiB", ours=seen.peak, bound=MIB)
+    trainer = [s.trainer for s in seen.samples if s.trainer]
     yield Figure(
         what="memory: trainer of four ranks, peak", unit="MiB", ours=max(trainer), note="sum of PSS, all members"
     )
@@ -54,18 +54,21 @@ def _long(place: Place) -> Iterator[Figure]:
     ]
     experiment = write(folder, members, ends="rank")
     with started(place.run(experiment), folder=folder) as process:
-        samples = watch(process)
-    history = events(folder)
-    finished = next((e.wall for e in history if e.kind == "target.finished"), None)
-    if finished is None:
+        seen = watch(process)
+    history = History(events(folder))
+    talk = [e.wall for e in history if e.kind == "step.completed"]
+    if not history.of("target.finished"):
         raise BenchError(f"the long run did not finish; {said(folder)}")
-    inside = [s for s in samples if s.wall <= finished]
+    inside = [s for s in seen.samples if talk[0] < s.wall <= talk[-1]]
+    if len(inside) < 5:
+        raise BenchError(f"the long run ended after {len(inside)} samples")
     early, late = inside[len(inside) // 4], inside[-1]
-    seen = sum(early.wall < e.wall <= late.wall for e in history)
-    note = f"{len(history)} events in {late.wall - inside[0].wall:.0f} s"
+    count = sum(early.wall < wall <= late.wall for wall in talk)
+    note = f"{len(history)} events in {talk[-1] - talk[0]:.0f} s"
     yield Figure(
         what="memory: long run, at its end", unit="MiB", ours=late.runner, beside=early.runner,
         against="at a quarter of it", bound=1.05, of_beside=True, note=note,
     )  # fmt: skip
     spent = late.runner_cpu - early.runner_cpu
-    yield Figure(what="cost: processor time an event", unit="µs", ours=spent / seen * 1e6, note=note)
+    yield Figure(what="memory: long run, peak with judge and reports", unit="MiB", ours=seen.peak, note=note)
+    yield Figure(what="cost: processor time an event", unit="µs", ours=spent / count * 1e6, note=note)

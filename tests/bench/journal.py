@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from .figures import Figure
 from .place import Place
-from .trainer import watched
+from .trainer import trained
 
 
 def measure(place: Place) -> Iterator[Figure]:
@@ -16,7 +16,7 @@ def measure(place: Place) -> Iterator[Figure]:
 
     count: Counter[str] = Counter()
     size: Counter[str] = Counter()
-    with open(watched(place).journal, "rb") as lines:
+    with open(trained(place)[0], "rb") as lines:
         for line in lines:
             kind = loads(line)["kind"]
             count[kind] += 1

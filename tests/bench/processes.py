@@ -45,7 +45,7 @@ def timed(
         full = environment() | (env or {})
         began = time.perf_counter()
         process = subprocess.Popen(command, cwd=folder, env=full, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-        if not _ended(process.pid, within):
+        if not ended(process.pid, within):
             process.kill()
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
@@ -56,7 +56,8 @@ def timed(
     return Spent(seconds, usage.ru_utime + usage.ru_stime, code)
 
 
-def _ended(pid: int, within: float) -> bool:
+def ended(pid: int, within: float) -> bool:
+    """Wait until a child has ended, without taking its exit status; False when it has not by then."""
     descriptor = os.pidfd_open(pid)
     try:
         return bool(select.select([descriptor], [], [], within)[0])

@@ -65,7 +65,7 @@ class Job:
 
     def _begin(self) -> None:
         self._tell("harness", "run.started", experiment="synthetic", seed=7, settings={"nodes": RANKS})
-        job = {"dataset": DATASET, "batch": BATCH, "checkpoint_every": INTERVAL, "seed": 7, "steps": 1 << 30}
+        job = {"dataset": DATASET, "batch": BATCH, "checkpoint_every": INTERVAL, "seed": 7}
         self._tell(COORDINATOR, "job.started", **job)
         for rank in range(RANKS):
             self._start(rank)

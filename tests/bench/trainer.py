@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from functools import cache
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .place import ROOT, Place, chaos, journal
-from .processes import command_line, cpu, descendants, memory, pss, started
+from .processes import BenchError, command_line, cpu, descendants, ended, memory, pss, started
 
 EXPERIMENT = ROOT / "experiments/control.yaml"
 STEPS = 400
@@ -27,54 +28,53 @@ class Sample(NamedTuple):
     runner: float
     runner_peak: float
     trainer: float | None
-    members: int  # processes of the target
 
 
 class Watched(NamedTuple):
-    """A run and how it looked."""
+    """A run of ours, from its start to its end."""
 
-    journal: Path
     samples: tuple[Sample, ...]
+    peak: float  # MiB of the runner's process, with what it does after the run
 
 
 @cache
-def watched(place: Place) -> Watched:
-    """Run it. Raises BenchError when it leaves no journal."""
+def trained(place: Place) -> tuple[Path, Watched]:
+    """Run it; its journal, and how it looked. Raises BenchError when it leaves no journal."""
     folder = place.scratch("trainer")
     out = ("--out", str(folder / "runs"), *place.options)
     command = chaos("run", str(EXPERIMENT), "--set", f"steps={STEPS}", *out)
     with started(command, folder=folder) as process:
-        samples = watch(process)
-    return Watched(journal(folder), samples)
+        seen = watch(process)
+    return journal(folder), seen
 
 
-def watch(process: subprocess.Popen[bytes]) -> tuple[Sample, ...]:
-    """Samples of a run of ours until it ends."""
+def watch(process: subprocess.Popen[bytes]) -> Watched:
+    """Look at a run of ours until it ends."""
     samples: list[Sample] = []
-    began = time.monotonic()
-    while process.poll() is None and time.monotonic() - began < LIMIT:
+    deadline = time.monotonic() + LIMIT
+    while not ended(process.pid, EVERY):
+        if time.monotonic() > deadline:
+            raise BenchError(f"a run took more than {LIMIT} s")
         samples.append(_look(process.pid, with_pss=len(samples) % PSS_EVERY == 0))
-        try:
-            # Once the target has gone, judging takes a moment only, and it is the peak of memory.
-            process.wait(EVERY if samples[-1].members else 0.02)
-        except subprocess.TimeoutExpired:
-            continue
-    return tuple(samples)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Watched(tuple(samples), usage.ru_maxrss / 1024)
 
 
 def _look(runner: int, with_pss: bool) -> Sample:
     below = descendants(runner)
-    members = [pid for pid in below if _is_target(pid)]
+    helpers = [pid for pid in below if _is_helper(pid)]
+    members = [pid for pid in below if pid not in helpers]
     return Sample(
         wall=time.time(),
         runner_cpu=cpu(runner),
-        helper_cpu=sum(cpu(pid) for pid in below if pid not in members),
+        helper_cpu=sum(map(cpu, helpers)),
         runner=memory(runner),
         runner_peak=memory(runner, "VmHWM"),
         trainer=pss(members) if with_pss and members else None,
-        members=len(members),
     )
 
 
-def _is_target(pid: int) -> bool:
-    return any(word.startswith(("targets.", "tests.bench.members")) for word in command_line(pid))
+def _is_helper(pid: int) -> bool:
+    """Whether this is the supervisor; a dead process has no command line, and is one of the target's."""
+    return any(word.endswith("drivers/process/init.py") for word in command_line(pid))
