@@ -7,10 +7,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
 
 from chaos import __version__
-from chaos.cli.output import mute
+from chaos.cli.output import patient
 from chaos.errors import ChaosError, Exit, SpecError
 
 EXITS = """exit codes: 0 pass · 1 a hypothesis, budget or invariant failed · 2 the file or the call is wrong ·
@@ -73,23 +72,19 @@ def _count(text: str) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb; returns the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that cannot show a character must not end a run
-    call = parser().parse_args(arguments)
-    code: int = Exit.PASS if call.verb in ("schema", "list", "explain", "doctor") else Exit.INCONCLUSIVE
+    """Run one verb; returns the exit code, whatever becomes of what is printed."""
+    with patient():
+        return _main(parser().parse_args(arguments))
+
+
+def _main(call: argparse.Namespace) -> int:
     try:
-        code = import_module(f"chaos.cli.{call.where}").main(call)
-        sys.stdout.flush()
+        code: int = import_module(f"chaos.cli.{call.where}").main(call)
         return code
     except ChaosError as error:
         located = isinstance(error, SpecError) and error.problems[0].path  # which editors and CI look for
         print(error if located else f"chaos: {error}", file=sys.stderr)
         return error.exit
-    except BrokenPipeError:  # the reader of our output has gone (`chaos list | head`)
-        mute()
-        return code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:

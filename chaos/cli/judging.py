@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import msgspec
 
-from chaos.cli.output import say
 from chaos.errors import ChaosError, JournalError
 from chaos.experiment import Schedule
 from chaos.history import History
@@ -79,7 +78,7 @@ def show(result: Result, history: History, files: dict[str, Path]) -> None:
 
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = max(72, min(140, shutil.get_terminal_size((100, 24)).columns))
-    say(summary(result, history, files=files, width=width, color=color).removesuffix("\n"))
+    sys.stdout.write(summary(result, history, files=files, width=width, color=color))
 
 
 def _fidelity(kind: str) -> str:
