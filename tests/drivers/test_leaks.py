@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import random
 import signal
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from ci.traces import await_nothing, born, end_descendants, stand_apart
+
 from .conftest import need_user_namespaces
 
 pytestmark = pytest.mark.slow
 
 HARNESS = Path(__file__).with_name("harness.py")
+TALKERS = Path(__file__).with_name("talkers.py")
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20
 
@@ -80,6 +84,28 @@ def test_a_killed_harness_leaves_no_namespace(tmp_path: Path) -> None:
         assert time.monotonic() < deadline, left
         time.sleep(0.02)
     assert marked(f"{tmp_path}/run") == []
+
+
+@pytest.mark.parametrize("how", ["killed", "--once"])
+def test_a_connection_that_was_cut_off_does_not_keep_its_network(how: str, tmp_path: Path) -> None:
+    """Its last words, which nobody acknowledges, would be sent again and again for two minutes."""
+    need_user_namespaces()
+    with multiprocessing.get_context("spawn").Pool(1, initializer=stand_apart) as apart:
+        assert apart.apply(_what_a_cut_off_talk_leaves, (how, tmp_path / "run")) == []
+
+
+def _what_a_cut_off_talk_leaves(how: str, folder: Path) -> list[str]:
+    command = [sys.executable, str(TALKERS), str(folder), how]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, preexec_fn=born) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"cut\n"
+        if how == "killed":
+            harness.kill()
+        assert harness.wait() == (-9 if how == "killed" else 0)
+        try:
+            return await_nothing(2.0)
+        finally:
+            end_descendants()
 
 
 @pytest.mark.parametrize("lab", ["lab", "no-lab"])
