@@ -8,6 +8,7 @@ import select
 import signal
 import struct
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import anyio
@@ -16,6 +17,7 @@ from chaos.api import JSON, Member
 from chaos.drivers.process.supervisor import Started
 from chaos.errors import NotLanded, Unsupported
 
+QUICK_LOOKS = 20  # at a state that should change at once, before a timer is set: the finest one is ten times coarser
 PIDFD_INFO_EXIT = 1 << 3  # since Linux 6.15
 PIDFD_GET_INFO = 3 << 30 | 64 << 16 | 0xFF << 8 | 11  # a struct of 64 bytes: the mask first, the exit code last
 
@@ -76,14 +78,13 @@ class Processes:
 
     async def wait_state(self, member: Member, states: str, timeout: float) -> str:
         live = self.live.get(member.pid)
-        pause = 0.0005
         with anyio.move_on_after(timeout):
             if live is not None and set(states) <= {"X", "Z"}:
                 await _ended(live.pidfd)
-            while (state := self.state(member)) not in states:  # the kernel tells nobody but the parent of a stop
-                await anyio.sleep(pause)
-                pause = min(2 * pause, 0.01)
-            return state
+            for look in count():  # the kernel tells nobody but the parent of a stop
+                if (state := self.state(member)) in states:
+                    return state
+                await anyio.sleep(0 if look < QUICK_LOOKS else 0.001 if look < 2 * QUICK_LOOKS else 0.01)
         raise NotLanded(f"{member.name} is in state {self.state(member)} and not in {states} after {timeout:g} s")
 
     def signal_all(self, number: int, *, started_only: bool = False) -> None:
