@@ -128,4 +128,6 @@ def _line(event: Event) -> bytes:
         return _encode(event) + b"\n"
     except (TypeError, ValueError, OverflowError, RecursionError):
         # Numbers beyond 64 bits, lone surrogates, cycles: a target may send what JSON cannot carry.
-        return _encode(msgspec.structs.replace(event, data={"malformed": ascii(event.data)[:2000]})) + b"\n"
+        source, kind = (text.encode(errors="backslashreplace").decode() for text in (event.source, event.kind))
+        data = {"malformed": ascii(event.data)[:2000]}
+        return _encode(msgspec.structs.replace(event, source=source, kind=kind, data=data)) + b"\n"

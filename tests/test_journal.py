@@ -33,6 +33,18 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert list(read(tmp_path / "j")) == events
 
 
+def test_what_json_cannot_carry_is_written_as_malformed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j")
+    journal.append(event(0))
+    odd = "n\ud800"
+    journal.append(Event(seq=1, t=0.1, wall=1.7e9, source=odd, kind=f"{odd}.{odd}", data={odd: 1 << 70}))
+    journal.close()
+    assert journal.broken == "closed"
+    last = list(read(tmp_path / "j"))[-1]
+    assert (last.source, last.kind) == ("n\\ud800", "n\\ud800.n\\ud800")
+    assert set(last.data) == {"malformed"}
+
+
 def test_an_event_is_in_the_file_before_the_next_line_of_code(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     journal.append(event(0))

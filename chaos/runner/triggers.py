@@ -15,6 +15,10 @@ from chaos.history import Event
 from chaos.runner.recorder import Recorder
 from chaos.trigger import After, OnEvent, OnLog, OnPoint, OnProbe
 
+# What only the runner says: verdicts rest on it, so a target that says it is not believed.
+OWN = frozenset({"run", "baseline", "method", "fault", "probe", "abort", "limit", "final", "point"})
+OWN_KINDS = frozenset({"target.starting", "target.ready", "target.hung", "target.finished"})
+
 
 class Watch:
     """The trigger of one action: counts from the beginning of the run and fires once."""
@@ -129,6 +133,9 @@ class RunStage:
         self._triggers = triggers
 
     def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
+        if kind in OWN_KINDS or kind.partition(".")[0] in OWN:
+            data = {"line": str(data)[:200], "reason": f"only the harness says {kind}"}
+            kind = "target.malformed"
         return self._recorder.record(source, kind, data, t)
 
     def log_line(self, member: str, line: str) -> None:

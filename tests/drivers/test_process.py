@@ -353,3 +353,20 @@ async def test_all_that_a_member_said_is_told_before_its_exit(stage: Recorder, l
     kinds = [event.kind for event in stage.events]
     assert kinds.count("last.words") == 300
     assert kinds.index("member.exited") == len(kinds) - 1
+
+
+async def test_a_program_that_takes_another_name_still_ends_as_itself(stage: Recorder, launch: Make, lab: bool) -> None:
+    source = """
+        from chaos import inside
+        inside.hello("a", role="program")
+        inside.hello("harness\\ud800\\n" + "x" * 3000, role="other")
+        inside.emit("member.exited", member="a", code=0)
+        raise SystemExit(3)
+    """
+    ends = {"role": "program", "codes": [3]}
+    async with Process().open(launch({"a": source}, lab=lab, ends=ends), stage) as target:
+        await target.wait_ready()
+        finished = await target.wait_finished()
+        assert (finished.member, finished.code) == ("a", 3)
+    assert [e.get("code") for e in stage.events if e.kind == "member.exited"] == [3]
+    assert "only the harness says member.exited" in [e.get("reason") for e in stage.events]

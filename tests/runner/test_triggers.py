@@ -155,3 +155,16 @@ async def test_a_trigger_that_never_fires_is_told(play: Play) -> None:
     result, history = await play(it, steps_every_second)
     assert result.reason == "finished"
     assert kinds(history, "fault:freeze") == ["fault.armed", "fault.missed"]
+
+
+@pytest.mark.parametrize("kind", ["run.ended", "fault.landed", "probe.sampled", "baseline.met", "target.finished"])
+async def test_a_target_that_says_what_only_the_harness_says_is_not_believed(play: Play, kind: str) -> None:
+    async def script(target: FakeTarget) -> int:
+        target.emit(kind, source="fault:kill", evidence={"state": "X"}, reason="finished", code=0)
+        await anyio.sleep(1)
+        return 7
+
+    _, history = await play(experiment(ends=True), script)
+    forged = [e for e in history.of(kind) if e.source == "fault:kill"]
+    assert not forged
+    assert history.of("target.malformed")[0].get("reason") == f"only the harness says {kind}"

@@ -122,8 +122,8 @@ class _Talk:
                 self.sink.event(self.source, "target.malformed", {"line": text, "reason": str(error)}, None)
             return None
         if message.k == "hello":
-            self.source = self.sink.hello(message.d, self.pid, self.pidfd, message.t)
-            self.pidfd = -1
+            pidfd, self.pidfd = self.pidfd, -1
+            self.source = self.sink.hello(message.d, self.pid, pidfd, message.t)
         elif message.k == "point":
             return message
         else:

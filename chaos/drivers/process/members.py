@@ -29,6 +29,7 @@ class Live:
         self.member = member
         self.pidfd = pidfd
         self.started = started  # by the driver; None for those that others started
+        self.program = member.name  # as it was started, whatever it calls itself later
         self.said: JSON | None = None  # what its hello told
 
     def alive(self) -> bool:

@@ -98,6 +98,8 @@ class ProcessTarget(Processes):
         return name
 
     def event(self, source: str, kind: str, data: JSON, t: float | None) -> None:
+        if kind in ("member.started", "member.exited"):
+            kind, data = "target.malformed", {"line": str(data)[:200], "reason": f"only the harness says {kind}"}
         self._stage.record(source, kind, data, t)
         if kind in self._awaited and not self._started.is_set():
             self._happened.add((source, kind))
@@ -162,7 +164,7 @@ class ProcessTarget(Processes):
             os.close(writer)
         pid = pid_of(started.pidfd)
         if pid > 0 and pid in self.live:  # its hello was faster than the answer to our request
-            self.live[pid].started = started
+            self.live[pid].started, self.live[pid].program = started, program.name
             os.close(started.pidfd)
             return
         member = Member(name=program.name, role=program.role, pid=pid, node=program.node, rank=program.rank)
@@ -191,7 +193,7 @@ class ProcessTarget(Processes):
             del self.live[pid]
         os.close(live.pidfd)
         if live.started:
-            self._ended[live.member.name] = code
+            self._ended[live.program] = code
         self._tell()
 
     async def _exit_code(self, live: Live) -> int | None:
