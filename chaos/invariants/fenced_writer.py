@@ -48,6 +48,8 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
         others = history.of("epoch.rejected")
         if not accepted and not writes and not others:
             return unknown("nobody tried to write anything")
+        if not accepted and history.first("checkpoint.committed"):
+            return unknown("something was committed, but no accepted write is on record")
         missing = {"required": not writes, "any": not writes and not others, "optional": False}[self.attempt]
         if missing:
             said = f" ({len(others)} stale joins or heartbeats were refused)" if others else ""

@@ -52,6 +52,11 @@ class TestFencedWriter:
         self.write(tape, "write.rejected", 2, highest=3, reason="stale-epoch")
         assert FENCE.check(tape.history).outcome is Outcome.PASS
 
+    def test_commits_without_an_accepted_write_leave_the_fence_unknown(self) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind == "write.accepted")
+        self.write(tape, "write.rejected", 1, reason="stale-epoch")
+        assert FENCE.check(tape.history).outcome is Outcome.UNKNOWN
+
     def test_a_write_without_a_token_fails(self) -> None:
         tape = killed_and_restarted()
         tape.add("write.accepted", "store", resource="x", op="put", member="m")
