@@ -12,11 +12,11 @@ from chaos.drivers.process import Process
 from chaos.testing import Recorder
 
 LISTENER = """
-import os, socket
-with socket.create_server((os.environ["CHAOS_ADDRESS"], 5000)) as server:
+import socket
+with socket.create_server(("", 5000), family=socket.AF_INET6, dualstack_ipv6=True) as server:
     talker, _ = server.accept()
     while talker.recv(65536):
-        pass
+        talker.send(b"more")
 """
 TALKER = """
 import json, os, socket, time

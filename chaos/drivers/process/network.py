@@ -233,14 +233,15 @@ def end_connections(node: int) -> None:
     syscall("setns", node, CLONE_NEWNET)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as diag:
 
-        def ask(kind: int, flags: int, connection: bytes) -> None:
-            body = struct.pack("=BBxxI", socket.AF_INET, socket.IPPROTO_TCP, CONNECTED) + connection
+        def ask(family: int, kind: int, flags: int, connection: bytes) -> None:
+            body = struct.pack("=BBxxI", family, socket.IPPROTO_TCP, CONNECTED) + connection
             diag.send(struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, 1, 0) + body)
 
-        ask(SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, bytes(48))
-        for connection in tuple(connections(diag)):
-            ask(SOCK_DESTROY, NLM_F_ACK, connection)
-            diag.recv(4096)
+        for family in (socket.AF_INET, socket.AF_INET6):  # the latter also speak over IPv4
+            ask(family, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, bytes(48))
+            for connection in tuple(connections(diag)):
+                ask(family, SOCK_DESTROY, NLM_F_ACK, connection)
+                diag.recv(4096)
 
 
 def connections(diag: socket.socket) -> Iterator[bytes]:
