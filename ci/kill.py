@@ -33,7 +33,6 @@ from ci.traces import Place, await_nothing, born, end_descendants, stand_apart
 ROOT = Path(__file__).parents[1]
 WITHIN = 2.0  # seconds after which nothing may be left
 BY_ITSELF = 30.0  # seconds that a harness may take to heal and end when it is asked to
-SHARED = (Path("/dev/shm"),)
 
 # What the last of these events says about where a run was.
 PHASES = {
@@ -83,7 +82,7 @@ def attempt(task: Attempt) -> Outcome:
     """Start, signal, look. To be called by a process that stands apart (`ci.traces`)."""
     temporary = task.out / "tmp"
     temporary.mkdir(parents=True)
-    before = Place.now(temporary, *SHARED)
+    before = Place.now(temporary)
     began = time.monotonic()
     harness = subprocess.Popen(
         task.command, cwd=ROOT, start_new_session=True, preexec_fn=born,
@@ -106,7 +105,7 @@ def attempt(task: Attempt) -> Outcome:
     wrong += await_nothing(WITHIN)
     cleaned = time.monotonic() - signalled
     end_descendants()
-    wrong += before.added(Place.now(temporary, *SHARED))
+    wrong += before.added(Place.now(temporary))
     recorded = Record.below(task.out)
     wrong += recorded.wrong
     if not wrong and task.moment is not None:

@@ -27,6 +27,7 @@ KINDS = {
     "uts": init.CLONE_NEWUTS,
     "user": init.CLONE_NEWUSER,
 }
+SHARED = Path("/dev/shm")
 PAUSE = 0.01  # between two looks at what nobody tells of
 
 
@@ -39,12 +40,12 @@ class Place(NamedTuple):
 
     @classmethod
     def now(cls, *folders: Path) -> Place:
-        """Mounts and links of the host, and the entries of these folders (those for temporary files, say)."""
+        """Mounts and links of the host, and the entries of shared memory and of these folders."""
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
         return cls(
             mounts=frozenset(line.split()[4] for line in lines),
             links=frozenset(os.listdir("/sys/class/net")),
-            files=frozenset(str(entry) for folder in folders for entry in folder.iterdir()),
+            files=frozenset(str(entry) for folder in (*folders, SHARED) for entry in folder.iterdir()),
         )
 
     def added(self, later: Place) -> list[str]:
@@ -57,14 +58,22 @@ class Place(NamedTuple):
 
 
 def stand_apart() -> None:
-    """Once, in a process with one thread and no children. Where user namespaces are closed there is nothing to count:
-    nobody can make one then."""
+    """Once, in a process with one thread and no children; it gets a /dev/shm of its own, too. Where user namespaces
+    are closed there is nothing to count: nobody can make one then."""
     init.syscall("prctl", init.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(init.Refused), init.map_ids():
+    with suppress(init.Refused):
+        _unshare(init.CLONE_NEWUSER | init.CLONE_NEWNS)
+        init.mount("none", "/", None, init.MS_REC | init.MS_PRIVATE)
+        init.mount("tmpfs", str(SHARED), "tmpfs", init.MS_NOSUID | init.MS_NODEV, "mode=1777")
+        _unshare(init.CLONE_NEWUSER)  # in whose counters that mount namespace is not
+
+
+def _unshare(flags: int) -> None:
+    with init.map_ids():
         try:
-            init.syscall("unshare", init.CLONE_NEWUSER)
+            init.syscall("unshare", flags)
         except OSError as error:
             raise init.Refused(str(error)) from error
 
