@@ -22,6 +22,13 @@ HELD = {
     "hold": "60s",
 }
 
+SLOW = {
+    "name": "slow",
+    "fault": "process.preempt",
+    "members": {"names": ["deaf"]},
+    "when": {"at": "200ms"},
+    "grace": "60s",
+}
 LATE = {"name": "late", "role": "late", "node": "n0"}
 
 
@@ -38,6 +45,11 @@ def measure(place: Place) -> Iterator[Figure]:
     yield Figure(
         what="abort: SIGINT → exit", unit="ms", ours=percentile(ended, 1) * 1000, beside=beside, against="peer's exit",
         note="ours stops the target, judges and reports; the peer ends its action, `sleep 60`",
+    )  # fmt: skip
+    amid = [_injecting(place.scratch(f"abort/injecting-{n}"), place) for n in range(ROUNDS)]
+    yield Figure(
+        what="abort: SIGINT amid an injection → over", unit="ms", ours=percentile(amid, 1) * 1000, bound=GOAL,
+        note=f"worst of {ROUNDS}; a preemption waits for its grace of 60 s",
     )  # fmt: skip
     asked = [_hypothesis(place.scratch(f"abort/hypothesis-{n}"), place) for n in range(ROUNDS)]
     yield Figure(
@@ -65,6 +77,22 @@ def _frozen(runner: int) -> int | None:
     """The member that stands still."""
     members = (pid for pid in descendants(runner) if "tests.bench.members" in command_line(pid))
     return next((pid for pid in members if state(pid) == "T"), None)
+
+
+def _injecting(folder: Path, place: Place) -> float:
+    """Seconds from SIGINT, while a preemption waits for a member that ignores SIGTERM, until that member has gone."""
+    experiment = write(folder, [member("deaf", "deaf", "600", ready="member.ready")], [SLOW])
+    with started(place.run(experiment), folder=folder) as process:
+        await_true(lambda: _waits(folder), f"the preemption waits: {said(folder)}", 20)
+        victim = next(pid for pid in descendants(process.pid) if "tests.bench.members" in command_line(pid))
+        asked = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        await_true(lambda: state(victim) in "XZ", "the preemption is over", 10, every=0.0005)
+        return time.monotonic() - asked
+
+
+def _waits(folder: Path) -> bool:
+    return any(b'"fault.injecting"' in journal.read_bytes() for journal in folder.glob("runs/*/journal.jsonl"))
 
 
 def _hypothesis(folder: Path, place: Place) -> float:

@@ -1,7 +1,8 @@
-"""Members of the small targets that are measured: `python -m tests.bench.members sleep|become|tick|train …`."""
+"""Members of the small targets that are measured: `python -m tests.bench.members sleep|deaf|become|tick|train …`."""
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -53,6 +54,9 @@ def _beat(count: int, period: float) -> Iterator[int]:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
+        case ["deaf", seconds]:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            sleep(float(seconds))
         case ["sleep", seconds]:
             sleep(float(seconds))
         case ["become", other, seconds]:

@@ -72,9 +72,10 @@ def write(
     **more: Any,
 ) -> Path:
     """An experiment on a small target; the target has ended when the member of role `ends` exits."""
+    programs = list(members)
     target: dict[str, Any] = {
-        "name": "bench", "driver": "process", "workdir": str(ROOT), "nodes": [{"name": "n0"}],
-        "members": list(members), "announced": list(announced), "stop-grace": "1s",
+        "name": "bench", "driver": "process", "workdir": str(ROOT), "nodes": [{"name": "n0"}] if programs else [],
+        "members": programs, "announced": list(announced), "stop-grace": "1s",
         "events": {"member.ready": [], "tick.happened": ["n"], "step.completed": ["step", "rank"]},
     }  # fmt: skip
     if ends is not None:
