@@ -96,7 +96,8 @@ def _fault(step: Planned, history: History) -> Verdict:
             return failed(f"the heal failed: {event.get('message')}; undo by hand: {event.get('undo')}", (event.seq,))
     if broken := next((e for e in mine if e.kind == "fault.failed"), None):
         return unknown(f"did not land: {broken.get('error')}: {broken.get('message')}", (broken.seq,))
-    if missed := next((e for e in mine if e.kind == "fault.missed"), None):
+    missed = next((e for e in mine if e.kind == "fault.missed"), None)
+    if missed is not None and not (step.endless and landed):
         return unknown(f"was never injected: {missed.get('reason')}", (missed.seq,))
     if not landed:
         return unknown("was never injected", _seqs(mine))

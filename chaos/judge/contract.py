@@ -8,7 +8,7 @@ import msgspec
 
 from chaos.api import JSON
 from chaos.experiment import Budget, Experiment, Mode
-from chaos.trigger import Condition
+from chaos.trigger import Condition, Every, Poisson
 
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +23,11 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A step of the method that must have landed."""
+    """A step of the method that must have landed; `endless`: as often as the run is long, at least once."""
 
     name: str
     kind: str
+    endless: bool = False
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +61,10 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
                 )
                 for h in experiment.steady
             ),
-            steps=tuple(Planned(name=s.name, kind=s.kind) for s in experiment.method),
+            steps=tuple(
+                Planned(name=s.name, kind=s.kind, endless=isinstance(s.when, Every | Poisson) and s.when.times is None)
+                for s in experiment.method
+            ),
             budget=experiment.budget,
             invariants=tuple(
                 Asked(kind=kind, id=invariant.id, settings=msgspec.to_builtins(invariant))

@@ -52,7 +52,9 @@ class Recorder:
 
     def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
         """Append a fact that happened at `t` (CLOCK_MONOTONIC, now when None). Never raises."""
-        moment = (anyio.current_time() if t is None else t) - self._origin
+        if t is None or t < self._origin:  # nobody is older than the run: whoever says so has another clock
+            t = anyio.current_time()
+        moment = t - self._origin
         wall = time.time()
         event = Event(seq=self._seq, t=round(moment, 6), wall=round(wall, 3), source=source, kind=kind, data=data)
         self._seq += 1

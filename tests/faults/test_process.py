@@ -57,6 +57,15 @@ async def test_a_frozen_member_runs_again_after_the_block(target: FakeTarget, hi
     assert {m["state"] for m in landing.healed["members"]} == {"S"}
 
 
+async def test_a_freeze_of_a_stopped_process_changes_nothing_and_thaws_nobody(target: FakeTarget, hit: Hit) -> None:
+    first, second = Freeze(members=RANK_1), Freeze(members=NODE_1)
+    async with first.inject(target, *hit(first, target)):
+        with pytest.raises(NotLanded, match="stopped already: worker-n1"):
+            async with second.inject(target, *hit(second, target)):
+                pass
+        assert target.standing() == {"worker-n1"}
+
+
 async def test_a_freeze_that_takes_hold_of_one_alone_lets_it_go_again(target: FakeTarget, hit: Hit) -> None:
     class Stiff(FakeTarget):
         def state(self, member: object) -> str:

@@ -330,6 +330,22 @@ class TestRun:
         assert result.exit is Exit.INCONCLUSIVE
         assert "when the job was over" in check(result, "process.kill").verdict.reason
 
+    @pytest.mark.parametrize(
+        ("landed", "endless", "outcome"),
+        [(2, True, Outcome.PASS), (0, True, Outcome.UNKNOWN), (2, False, Outcome.UNKNOWN)],
+    )
+    def test_a_fault_that_is_repeated_to_the_end_may_miss_its_last_turn(
+        self, landed: int, endless: bool, outcome: Outcome
+    ) -> None:
+        tape = Tape().start(steps=20)
+        for number in range(landed):
+            tape.train(5 * number + 1, 5 * number + 5)
+            tape.fault("process.kill", "coordinator-1")
+        tape.train(5 * landed + 1, 20)
+        tape.add("fault.missed", "fault:process.kill", reason="the run ended before its trigger fired")
+        asked = contract(steps=(msgspec.structs.replace(KILL, endless=endless),))
+        assert check(judge(asked, tape.done(20).history), "process.kill").verdict.outcome is outcome
+
     def test_a_job_completed_before_its_last_step_fails(self) -> None:
         result = judge(contract(), Tape().start(steps=60).train(1, 5).done(5).history)
         assert check(result, "job done").verdict.reason == "the job was completed at step 5 of 60"

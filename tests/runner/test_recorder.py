@@ -26,6 +26,16 @@ async def test_the_order_is_that_of_recording_and_the_time_that_of_the_source(tm
     assert [(e.seq, e.kind, e.t) for e in read(tmp_path / "j")] == [(0, "run.started", 0), (1, "b", 5), (2, "a", 2)]
 
 
+async def test_a_time_before_the_run_is_that_of_another_clock(tmp_path: Path) -> None:
+    await anyio.sleep(10)
+    recorder = Recorder(Journal(tmp_path / "j"))
+    began = anyio.current_time()
+    recorder.record("harness", "run.started", {})
+    await anyio.sleep(5)
+    for wrong in (0.0, -1e18, began - 0.1):
+        assert recorder.record("worker-0", "a", {}, t=wrong).t == 5
+
+
 async def test_a_listener_may_record(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j")
     recorder = Recorder(journal)

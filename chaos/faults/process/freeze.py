@@ -18,7 +18,7 @@ RUNS = "RSDIXZ"  # any state but stopped; a member that has gone meanwhile does 
 class Freeze(Fault[Signals], frozen=True, kw_only=True):
     """Stop members with SIGSTOP: their sockets stay open, and nobody answers.
 
-    Proof: all threads of each process are in state T.
+    Proof: all threads of each process are in state T, and were not before.
 
     Heal: SIGCONT, and none of them is in state T any more.
     """
@@ -36,6 +36,8 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
     @asynccontextmanager
     async def inject(self, target: Signals, *hit: Selection) -> AsyncIterator[Landing]:
         members = members_of(hit[0])
+        if stopped := [m.name for m in members if target.state(m) == "T"]:
+            raise NotLanded(f"stopped already: {', '.join(stopped)}; the heal would end what somebody else began")
         landing = Landing({})
         try:
             reached = await send(target, members, signal.SIGSTOP)
