@@ -78,7 +78,15 @@ def show(result: Result, history: History, files: dict[str, Path]) -> None:
 
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = max(72, min(140, shutil.get_terminal_size((100, 24)).columns))
-    sys.stdout.write(summary(result, history, files=files, width=width, color=color))
+    sys.stdout.write(
+        summary(result, history, files={name: nearby(path) for name, path in files.items()}, width=width, color=color)
+    )
+
+
+def nearby(path: Path) -> Path:
+    """The path as a person here would write it: from the current folder where it is below."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _fidelity(kind: str) -> str:

@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from chaos.cli.asking import overrides
-from chaos.cli.judging import CONTRACT, judge_folder, replay_command, show, write_reports
+from chaos.cli.judging import CONTRACT, judge_folder, nearby, replay_command, show, write_reports
 from chaos.errors import Exit, SpecError, TargetError
 from chaos.experiment import Experiment, Schedule
 from chaos.journal import mask
@@ -68,7 +68,7 @@ def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) 
     folder = _new_folder(Path(call.out), experiment.name)
     _write_contract(folder / CONTRACT, experiment)
     if not call.quiet:
-        print(f"{experiment.title}\n{folder}", flush=True)
+        print(f"{experiment.title}\n{nearby(folder)}", flush=True)
     with _alone(experiment, lab=not call.no_lab):
         ran = _run(experiment, schedule, folder, call)
     result, history = judge_folder(folder)
@@ -172,7 +172,7 @@ def _spread(experiment: Experiment, results: list[Result], folders: list[Path], 
     path = out.resolve() / f"{folders[0].name}-x{len(folders)}.junit.xml"
     write_junit(path, (judge_folder(folder) for folder in folders))
     summary = series_summary(taken, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
-    print(f"\n{summary}\njunit    {path}")
+    print(f"\n{summary}\njunit    {nearby(path)}")
     return taken.exit
 
 
