@@ -119,11 +119,28 @@ def test_a_killed_supervisor_takes_its_members_along(lab: str, tmp_path: Path) -
     assert gone(f"{tmp_path}/run", within=2.0) == []
 
 
-def start(lab: str, folder: Path) -> subprocess.Popen[bytes]:
+@pytest.mark.timeout(120)
+def test_a_harness_killed_without_a_lab_leaves_no_short_path_to_its_long_one(tmp_path: Path) -> None:
+    temporary, deep = tmp_path / "temporary", tmp_path / ("deep" * 20) / ("deeper" * 20)
+    temporary.mkdir()
+    deep.mkdir(parents=True)
+    dice = random.Random(8)
+    for moment in sorted(dice.uniform(0.05, 0.9) for _ in range(ROUNDS // 2)):
+        harness = start("no-lab", deep, TMPDIR=str(temporary))
+        time.sleep(moment)
+        harness.send_signal(signal.SIGKILL)
+        harness.wait()
+        assert gone(f"{deep}/run", within=2.0) == []
+        assert list(temporary.iterdir()) == [], f"killed after {moment:.3f} s"
+
+
+def start(lab: str, folder: Path, **environment: str) -> subprocess.Popen[bytes]:
     if lab == "lab":
         need_user_namespaces()
     (folder / "run" / "data" / "runs").unlink(missing_ok=True)
-    return subprocess.Popen([sys.executable, str(HARNESS), lab, str(folder / "run")], cwd=ROOT)
+    return subprocess.Popen(
+        [sys.executable, str(HARNESS), lab, str(folder / "run")], cwd=ROOT, env={**os.environ, **environment}
+    )
 
 
 def wait_for(path: Path, within: float = 10.0) -> None:

@@ -318,6 +318,31 @@ def bury(news: socket.socket, module: Any) -> None:
     os._exit(0)
 
 
+def run_here(control: socket.socket) -> None:
+    """Without a lab: serve, and end all descendants."""
+    syscall("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    init = Init(control, None, {})
+    with suppress(OSError):
+        control.send(json.dumps({"ready": {"lab": "none"}}).encode())
+        init.serve()
+    init.end_descendants()
+
+
+@contextmanager
+def short_path(alias: str, folder: str) -> Iterator[None]:
+    """A link to the folder, in a directory of its own; nothing where no alias is needed."""
+    if not alias:
+        yield
+        return
+    os.mkdir(os.path.dirname(alias), 0o700)
+    try:
+        os.symlink(folder, alias)
+        yield
+    finally:
+        os.unlink(alias)
+        os.rmdir(os.path.dirname(alias))
+
+
 def main() -> None:
     config = json.loads(sys.argv[1])
     control = socket.socket(fileno=config["control"])
@@ -330,15 +355,8 @@ def main() -> None:
             if os.getppid() == config["harness"]:
                 run_lab(config, control)
             return
-        syscall("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        init = Init(control, None, {})
-        control.send(json.dumps({"ready": {"lab": "none"}}).encode())
-        with suppress(OSError):
-            init.serve()
-        init.end_descendants()
-        with suppress(OSError):
-            os.unlink(config["alias"])
-            os.rmdir(os.path.dirname(config["alias"]))
+        with short_path(config["alias"], config["folder"]):
+            run_here(control)
     except (OSError, RuntimeError, ImportError) as error:
         with suppress(OSError):
             control.send(json.dumps({"failed": str(error)}).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sys
 import tempfile
 from pathlib import Path
@@ -64,9 +65,7 @@ class Recipe:
         return {"data": str(self.data), **{f"address.{node}": a for node, a in self.addresses.items()}}
 
     def _short_path(self) -> str:
-        """Without a lab: a link to a folder whose socket has too long a path; the supervisor removes it."""
+        """Without a lab: a link to a folder whose socket has too long a path; the supervisor makes and removes it."""
         if len(os.fsencode(f"{self.folder}/{SOCKET}")) < 108:
             return ""
-        link = Path(tempfile.mkdtemp(prefix="chaos-")) / "run"
-        link.symlink_to(self.folder)
-        return str(link)
+        return f"{tempfile.gettempdir()}/chaos-{secrets.token_hex(8)}/run"
