@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import anyio
@@ -65,17 +65,17 @@ def _repeat(experiment: Experiment, schedule: Schedule, call: argparse.Namespace
 
 
 def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) -> tuple[Path, Result]:
-    folder = _new_folder(Path(call.out), experiment.name)
-    _write_contract(folder / CONTRACT, experiment)
-    if not call.quiet:
-        print(f"{experiment.title}\n{nearby(folder)}", flush=True)
     with _alone(experiment, lab=not call.no_lab):
+        folder = _new_folder(Path(call.out), experiment.name)
+        _write_contract(folder / CONTRACT, experiment)
+        if not call.quiet:
+            print(f"{experiment.title}\n{nearby(folder)}", flush=True)
         ran = _run(experiment, schedule, folder, call)
     result, history = judge_folder(folder)
     result = msgspec.structs.replace(result, exit=_exit(ran, result))
     files: dict[str, Path] = {}
+    _point_latest(folder)
     try:
-        _point_latest(folder)
         files = write_reports(folder, result, history, _replay(experiment, schedule, call))
     except OSError as error:  # mostly a full disk; a pass that leaves nothing to show for it is none
         result = msgspec.structs.replace(result, exit=result.exit or Exit.INCONCLUSIVE)
@@ -140,9 +140,12 @@ def _new_folder(out: Path, name: str) -> Path:
 
 
 def _point_latest(folder: Path) -> None:
+    """A convenience: where there can be no such link, there is none."""
     draft = folder.parent / f".latest-{folder.name}"
-    draft.symlink_to(folder.name)
-    draft.replace(folder.parent / "latest")
+    with suppress(OSError):
+        draft.symlink_to(folder.name)
+        draft.replace(folder.parent / "latest")
+    draft.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,0 +1,28 @@
+"""What a run leaves, and what it finds, below `--out`."""
+
+from __future__ import annotations
+
+import pytest
+
+from .harness import NO_LAB, Chaos, folders, step, write
+
+pytestmark = pytest.mark.slow
+FREEZE = step("process.freeze", members={"names": ["worker"]}, hold="50ms")
+
+
+def test_something_in_the_place_of_latest_costs_no_verdict(chaos: Chaos) -> None:
+    (chaos.out / "latest").mkdir(parents=True)
+    file = write(chaos.place / "tiny.yaml", [FREEZE], settings={"steps": 60})
+    answer = chaos.ask("run", "-q", file, "--out", chaos.out, NO_LAB)
+    assert answer.returncode == 0, answer.stderr
+    assert len(folders(chaos.out)) == 2
+    assert not [path for path in chaos.out.iterdir() if path.is_symlink()]
+
+
+def test_a_run_that_may_not_begin_leaves_no_folder(chaos: Chaos) -> None:
+    with chaos.running([FREEZE], NO_LAB, settings={"steps": 60}) as one:
+        one.until("target.ready")
+        second = chaos.ask("run", chaos.place / "tiny.yaml", "--out", chaos.place / "second", NO_LAB)
+        assert second.returncode == 3
+        assert not (chaos.place / "second").exists()
+        assert one.wait() == 0, one.said
