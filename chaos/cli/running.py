@@ -67,6 +67,7 @@ def _repeat(experiment: Experiment, schedule: Schedule, call: argparse.Namespace
 def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) -> tuple[Path, Result]:
     with _alone(experiment, lab=not call.no_lab):
         folder = _new_folder(Path(call.out), experiment.name)
+        _point_latest(folder)  # before the run: if it is killed, nobody takes the reports of the last one for its own
         _write_contract(folder / CONTRACT, experiment)
         if not call.quiet:
             print(f"{experiment.title}\n{nearby(folder)}", flush=True)
@@ -74,7 +75,6 @@ def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) 
     result, history = judge_folder(folder)
     result = msgspec.structs.replace(result, exit=_exit(ran, result))
     files: dict[str, Path] = {}
-    _point_latest(folder)
     try:
         files = write_reports(folder, result, history, _replay(experiment, schedule, call))
     except OSError as error:  # mostly a full disk; a pass that leaves nothing to show for it is none

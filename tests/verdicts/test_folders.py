@@ -19,6 +19,20 @@ def test_something_in_the_place_of_latest_costs_no_verdict(chaos: Chaos) -> None
     assert not [path for path in chaos.out.iterdir() if path.is_symlink()]
 
 
+def test_latest_is_the_run_that_was_killed_and_not_the_green_one_before(chaos: Chaos) -> None:
+    file = write(chaos.place / "tiny.yaml", [FREEZE], settings={"steps": 60})
+    chaos.ask("run", "-q", file, "--out", chaos.place / "runs", NO_LAB)
+    (green,) = folders(chaos.out)
+    with chaos.running([FREEZE], NO_LAB, settings={"steps": 60}) as run:
+        assert run.process.stdout is not None
+        run.process.stdout.readline()
+        run.process.stdout.readline()
+        run.process.kill()
+    latest = (chaos.out / "latest").resolve()
+    assert latest != green
+    assert not (latest / "junit.xml").exists()
+
+
 def test_a_run_that_may_not_begin_leaves_no_folder(chaos: Chaos) -> None:
     with chaos.running([FREEZE], NO_LAB, settings={"steps": 60}) as one:
         one.until("target.ready")
