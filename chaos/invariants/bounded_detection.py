@@ -115,9 +115,11 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
             return event.t <= max(stood, formed) + self.within
         if event.t <= stood:
             return True
-        # A peer of those hit: only while the fault's own consequences last.
-        frontier, _ = lineage(history).frontier(fault.landed)
-        went_on = lineage(history).progress(frontier + _CALM, fault.landed.seq)
+        # A peer of those hit: only while the fault's own consequences last. Work that went on while it stood says
+        # nothing: a store that is back after seconds has lost its clients' leases only then.
+        since = fault.healed or fault.landed
+        frontier, _ = lineage(history).frontier(since)
+        went_on = lineage(history).progress(frontier + _CALM, since.seq)
         return event.t <= formed and (went_on is None or went_on.last.seq > event.seq)
 
 

@@ -51,6 +51,8 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
             f"{passes.total} samples of {len(lasting)} lasting steps, each exactly once in its pass "
             f"({passes.complete} passes ended), across {restarts} re-formations"
         )
+        if dataset is not None and 0 < len(passes.seen) < dataset:
+            reason += f"; what the last pass leaves out shows only at its end ({len(passes.seen)} of {dataset} so far)"
         if dataset is None or begun_at:
             reason += "; gaps were judged by counts only: the size or the start of the data is not on record"
         groups = [g.seq for g in line.groups]

@@ -167,6 +167,17 @@ class TestBoundedDetection:
     def test_a_run_without_a_step_is_unknown(self) -> None:
         assert DETECT.check(Tape().start().history).outcome is Outcome.UNKNOWN
 
+    def test_a_leader_that_lost_its_lease_while_the_store_stood_still_is_no_false_alarm(self) -> None:
+        for calm, outcome in ((2, Outcome.PASS), (5, Outcome.FAIL)):
+            tape = running()
+            tape.add("member.started", "store", member="store", role="store", node="s0", rank=None, pid=99)
+            tape.fault("process.freeze", "store", instant=False)
+            tape.train(31, 40).wait(4.0).heal("process.freeze")
+            tape.train(41, 40 + calm)
+            tape.detect("coordinator-0", "hang")
+            tape.reform(2, 4, 1, 20, action="failover").train(21, 60, epoch=2)
+            assert DETECT.check(tape.done(60).history).outcome is outcome
+
 
 class TestBoundedRecovery:
     def test_a_recovery_in_time_passes(self) -> None:
