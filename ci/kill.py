@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from chaos.errors import ChaosError, Exit
 from chaos.journal import read
-from ci.traces import Place, await_nothing, born, end_descendants, stand_apart
+from ci.traces import Place, await_no_namespace, await_no_process, born, end_descendants, stand_apart
 
 ROOT = Path(__file__).parents[1]
 WITHIN = 2.0  # seconds after which nothing may be left
@@ -66,7 +66,8 @@ class Outcome(NamedTuple):
     events: int
     code: int  # of the command
     judged: int | None  # exit code of `chaos judge`; None where no folder was made yet
-    cleaned: float  # seconds from the signal (QUIT: from the end of the harness) until nothing was left
+    ended: float  # seconds from the signal (QUIT: from the end of the harness) until no process was left
+    cleaned: float  # and until the kernel had freed all namespaces, too
     wrong: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -74,7 +75,7 @@ class Outcome(NamedTuple):
         left = "; ".join(self.wrong) or "nothing left"
         return (
             f"{self.number:4} at {self.moment:7.3f} s  {self.phase:18} {self.events:6} events  {said:17}"
-            f"clean after {self.cleaned:5.3f} s  {left}"
+            f"ended after {self.ended:5.3f} s, clean after {self.cleaned:5.3f} s  {left}"
         )
 
 
@@ -90,11 +91,11 @@ def attempt(task: Attempt) -> Outcome:
     )  # fmt: skip
     wrong: list[str] = []
     try:
-        ended = _ends_within(harness, task.moment)
+        done = _ends_within(harness, task.moment)
         moment = time.monotonic() - began
-        if not ended and task.signal == signal.SIGKILL:
+        if not done and task.signal == signal.SIGKILL:
             harness.kill()
-        elif not ended:
+        elif not done:
             os.killpg(harness.pid, task.signal)
             if not _ends_within(harness, BY_ITSELF):
                 wrong.append(f"did not end within {BY_ITSELF:g} s of the signal")
@@ -102,7 +103,9 @@ def attempt(task: Attempt) -> Outcome:
         harness.kill()  # does nothing when it has ended
         signalled = time.monotonic()
         code = harness.wait()
-    wrong += await_nothing(WITHIN)
+    wrong += await_no_process(signalled + WITHIN)
+    ended = time.monotonic() - signalled
+    wrong += await_no_namespace(signalled + WITHIN)
     cleaned = time.monotonic() - signalled
     end_descendants()
     wrong += before.added(Place.now(temporary))
@@ -111,7 +114,7 @@ def attempt(task: Attempt) -> Outcome:
     if not wrong and task.moment is not None:
         shutil.rmtree(task.out)
     return Outcome(
-        task.number, moment, recorded.phase, len(recorded.kinds), code, recorded.judged, cleaned, tuple(wrong)
+        task.number, moment, recorded.phase, len(recorded.kinds), code, recorded.judged, ended, cleaned, tuple(wrong)
     )
 
 
@@ -184,17 +187,21 @@ def _ends_within(process: subprocess.Popen[bytes], seconds: float | None) -> boo
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Counts, phases, how long it took to be clean."""
     clean = [outcome for outcome in outcomes if not outcome.wrong]
-    times = sorted(outcome.cleaned for outcome in outcomes)
     phases = Counter(outcome.phase for outcome in outcomes)
     order = ["before the journal", *PHASES.values()]
     return "\n".join(
         (
             f"{len(clean)} of {len(outcomes)} clean",
             "  where: " + ", ".join(f"{phases[name]} {name}" for name in order if phases[name]),
-            f"  clean after: median {statistics.median(times):.3f} s, slowest {times[-1]:.3f} s (allowed {WITHIN:g} s)",
+            "  no process after: " + _spread([outcome.ended for outcome in outcomes]),
+            "  no namespace after: " + _spread([outcome.cleaned for outcome in outcomes]),
             "  judged: " + ", ".join(f"{n} × {code}" for code, n in Counter(str(o.judged) for o in outcomes).items()),
         )
     )
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    return f"median {statistics.median(seconds):.3f} s, slowest {max(seconds):.3f} s (allowed {WITHIN:g} s)"
 
 
 def main() -> int:

@@ -17,15 +17,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from chaos.drivers.process import init
+from chaos.drivers.process import kernel
 
 KINDS = {
-    "net": init.CLONE_NEWNET,
-    "mnt": init.CLONE_NEWNS,
-    "pid": init.CLONE_NEWPID,
-    "ipc": init.CLONE_NEWIPC,
-    "uts": init.CLONE_NEWUTS,
-    "user": init.CLONE_NEWUSER,
+    "net": kernel.CLONE_NEWNET,
+    "mnt": kernel.CLONE_NEWNS,
+    "pid": kernel.CLONE_NEWPID,
+    "ipc": kernel.CLONE_NEWIPC,
+    "uts": kernel.CLONE_NEWUTS,
+    "user": kernel.CLONE_NEWUSER,
 }
 SHARED = Path("/dev/shm")
 PAUSE = 0.01  # between two looks at what nobody tells of
@@ -60,37 +60,39 @@ class Place(NamedTuple):
 def stand_apart() -> None:
     """Once, in a process with one thread and no children; it gets a /dev/shm of its own, too. Where user namespaces
     are closed there is nothing to count: nobody can make one then."""
-    init.syscall("prctl", init.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    kernel.syscall("prctl", kernel.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(init.Refused):
-        _unshare(init.CLONE_NEWUSER | init.CLONE_NEWNS)
-        init.mount("none", "/", None, init.MS_REC | init.MS_PRIVATE)
-        init.mount("tmpfs", str(SHARED), "tmpfs", init.MS_NOSUID | init.MS_NODEV, "mode=1777")
-        _unshare(init.CLONE_NEWUSER)  # in whose counters that mount namespace is not
-
-
-def _unshare(flags: int) -> None:
-    with init.map_ids():
-        try:
-            init.syscall("unshare", flags)
-        except OSError as error:
-            raise init.Refused(str(error)) from error
+    with suppress(kernel.Refused):
+        kernel.enter_user_namespace(kernel.CLONE_NEWNS)
+        kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+        kernel.mount("tmpfs", str(SHARED), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=1777")
+        kernel.enter_user_namespace()  # in whose counters that mount namespace is not
 
 
 def born() -> None:
     """In a child of such a process, before it executes: it dies with us and heeds all signals."""
-    init.die_with_parent()
+    kernel.die_with_parent()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def await_nothing(within: float) -> list[str]:
     """Reap until there is no descendant and no namespace of one left; else what is there after that many seconds."""
     deadline = time.monotonic() + within
+    return await_no_process(deadline) or await_no_namespace(deadline)
+
+
+def await_no_process(deadline: float) -> list[str]:
+    """The descendants that are left at that time of the monotonic clock."""
     while _has_children():
         rest = deadline - time.monotonic()
         if rest <= 0 or signal.sigtimedwait([signal.SIGCHLD], rest) is None:
             return [_describe(pid) for pid in descendants()]
+    return []
+
+
+def await_no_namespace(deadline: float) -> list[str]:
+    """The kinds of which one is left at that time."""
     return [f"namespace {kind}" for kind in KINDS if not _await_none(kind, deadline)]
 
 

@@ -157,12 +157,13 @@ def test_a_journal_that_is_damaged_before_its_end_is_not_clean(tmp_path: Path) -
 
 
 def test_the_summary_counts_what_was_not_clean() -> None:
-    good = Outcome(1, 2.5, "starting", 10, -9, 3, 0.1, ())
+    good = Outcome(1, 2.5, "starting", 10, -9, 3, 0.05, 0.1, ())
     text = summary([good, good._replace(cleaned=1.5, phase="judging", wrong=("link veth0",))])
     assert text.splitlines() == [
         "1 of 2 clean",
         "  where: 1 starting, 1 judging",
-        "  clean after: median 0.800 s, slowest 1.500 s (allowed 2 s)",
+        "  no process after: median 0.050 s, slowest 0.050 s (allowed 2 s)",
+        "  no namespace after: median 0.800 s, slowest 1.500 s (allowed 2 s)",
         "  judged: 2 × 3",
     ]
 

@@ -83,7 +83,7 @@ def test_a_killed_harness_leaves_no_namespace(tmp_path: Path) -> None:
     while left := made & namespaces(living()):
         assert time.monotonic() < deadline, left
         time.sleep(0.02)
-    assert marked(f"{tmp_path}/run") == []
+    assert gone(f"{tmp_path}/run", within=2.0) == []
 
 
 @pytest.mark.parametrize("how", ["killed", "--once"])

@@ -10,16 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chaos.drivers.process import init
+from chaos.drivers.process import kernel
 
 
 def main(folder: Path, kib: str, command: list[str]) -> int:
-    with init.map_ids():
-        init.syscall("unshare", init.CLONE_NEWUSER)
-    init.syscall("unshare", init.CLONE_NEWNS)
-    init.mount("none", "/", None, init.MS_REC | init.MS_PRIVATE)
+    kernel.enter_user_namespace(kernel.CLONE_NEWNS)
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     folder.mkdir()
-    init.mount("tmpfs", str(folder), "tmpfs", init.MS_NOSUID, f"size={kib}k")
+    kernel.mount("tmpfs", str(folder), "tmpfs", kernel.MS_NOSUID, f"size={kib}k")
     code = subprocess.run(command, check=False).returncode
     shutil.copytree(folder, f"{folder}-kept", symlinks=True)
     return code

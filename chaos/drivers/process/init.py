@@ -1,7 +1,7 @@
 """The first process of the lab: holds its namespaces, starts and reaps members, ends with the harness.
 
 Run by its path in an interpreter of its own (`supervisor.py` does); the harness never imports it, and it imports
-nothing of the harness: the standard library, and `network.py` beside it where there is a network to build.
+nothing of the harness: the standard library, and `kernel.py` and `network.py` beside it.
 
 The harness holds the other end of a control socket; its end of file means that the harness has gone. With a lab,
 this program is process 1 of its own process namespace, so when it ends, for whatever reason, the kernel ends every
@@ -10,7 +10,6 @@ process, mount and link in there. Without a lab it is the reaper of all its desc
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import os
@@ -18,120 +17,50 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
-
-CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
-CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-MOST_NODES = 150  # so many file descriptors fit into one message, too
-
-libc = ctypes.CDLL(None, use_errno=True)
+from typing import TYPE_CHECKING, Any
 
 
-class Refused(RuntimeError):
-    """The kernel does not give us the lab; the message is for the user."""
+def beside(name: str) -> Any:
+    """A module in this folder, which is no package here."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def syscall(name: str, *arguments: Any) -> None:
-    """Call the C library; raises OSError."""
-    if getattr(libc, name)(*arguments) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
-
-
-def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    words = [w.encode() if w is not None else None for w in (source, target, kind, data)]
-    syscall("mount", words[0], words[1], words[2], ctypes.c_ulong(flags), words[3])
-
-
-def die_with_parent() -> None:
-    """SIGKILL for this process as soon as its parent ends. The caller must then look whether it has ended already."""
-    syscall("prctl", PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-
-
-def enter_user_namespace() -> None:
-    """Go into a user namespace of our own, in which we have all rights."""
-    with map_ids():
-        try:
-            syscall("unshare", CLONE_NEWUSER)
-        except OSError as error:
-            raise Refused(f"user namespaces are closed: {error.strerror}") from error
-    die_with_parent()  # the kernel forgets it when rights change
+if TYPE_CHECKING:
+    from chaos.drivers.process import kernel, network
+else:
+    kernel, network = beside("kernel"), beside("network")
 
 
 def enter_namespaces() -> None:
     """Go into all the others. The next child is process 1."""
     try:
-        syscall("unshare", CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC)
+        kernel.syscall("unshare", kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC)
     except OSError as error:
-        raise Refused(f"a user namespace came without rights: {error.strerror}") from error
-
-
-@contextmanager
-def map_ids() -> Iterator[None]:
-    """Around entering a user namespace: everybody stays who he is. So members run as the same user as outside, and
-    hold no special rights once they are executed."""
-    user, group = os.geteuid(), os.getegid()
-    if user == 0:
-        with map_everyone() as mapped:
-            yield
-        if mapped():
-            return
-    else:
-        yield
-    write("/proc/self/setgroups", "deny")
-    write("/proc/self/uid_map", f"{user} {user} 1")
-    write("/proc/self/gid_map", f"{group} {group} 1")
-
-
-@contextmanager
-def map_everyone() -> Iterator[Callable[[], bool]]:
-    """For root, who keeps rights over everybody's files: only a process that stays outside may say so, so a child
-    does. Whether it was let is known after the block (in a container without that right it is not)."""
-    me, (entered, enter) = os.getpid(), os.pipe()
-    with open("/proc/self/uid_map") as file:
-        known = "".join(f"{first} {first} {count}\n" for first, _, count in map(str.split, file))
-    child = os.fork()
-    if child == 0:
-        os.close(enter)
-        os.read(entered, 1)
-        with suppress(Refused):
-            write(f"/proc/{me}/uid_map", known)
-            write(f"/proc/{me}/gid_map", known)
-            os._exit(0)
-        os._exit(1)
-    os.close(entered)
-    try:
-        yield lambda: os.waitpid(child, 0)[1] == 0
-    finally:
-        os.close(enter)
-
-
-def write(path: str, text: str) -> None:
-    try:
-        with open(path, "w") as file:
-            file.write(text)
-    except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+        raise kernel.Refused(f"a user namespace came without rights: {error.strerror}") from error
 
 
 def furnish(config: dict[str, Any]) -> dict[str, str]:
     """Mounts of our own: /proc, shared memory (also for temporary files), names of the nodes. Says what is there."""
-    mount("none", "/", None, MS_REC | MS_PRIVATE)
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     found = {"lab": "user, mount, pid, network, ipc namespaces"}
     if config["folder"].startswith("/dev/shm/"):
-        raise Refused("the run's folder is under /dev/shm, which the lab replaces by one of its own")
+        raise kernel.Refused("the run's folder is under /dev/shm, which the lab replaces by one of its own")
     try:
-        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     except OSError as error:  # a container that hides parts of /proc lets nobody mount another
         found["proc"] = f"shared with the host: {error.strerror}"
-    mount("tmpfs", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777")
+    kernel.mount("tmpfs", "/dev/shm", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=1777")
     os.symlink(config["folder"], config["alias"])
     if os.path.exists("/etc/hosts"):
-        mount(config["hosts"], "/etc/hosts", None, MS_BIND)
+        kernel.mount(config["hosts"], "/etc/hosts", None, kernel.MS_BIND)
     return found
 
 
@@ -206,13 +135,13 @@ class Init:
     def become(self, request: dict[str, Any], output: int) -> None:
         """In the child: turn into the member."""
         os.setsid()
-        die_with_parent()
+        kernel.die_with_parent()
         if os.getppid() != self.pid:
             os._exit(127)
         node = request["node"]
         if node in self.nodes:
-            syscall("setns", self.nodes[node], CLONE_NEWNET)
-            syscall("unshare", CLONE_NEWUTS)
+            kernel.syscall("setns", self.nodes[node], kernel.CLONE_NEWNET)
+            kernel.syscall("unshare", kernel.CLONE_NEWUTS)
             socket.sethostname(node)
         nothing = os.open(os.devnull, os.O_RDONLY)
         for old, new in ((nothing, 0), (output, 1), (output, 2)):
@@ -234,53 +163,32 @@ class Init:
         """Without a lab: kill until there is nothing left to wait for; orphans come to us as their reaper."""
         with suppress(ChildProcessError):
             while True:
-                for pid in children():
+                for pid in kernel.children():
                     with suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
                 os.waitpid(-1, 0)
 
 
-def children() -> list[int]:
-    """Our direct children, from /proc (the file `children` is not in every kernel)."""
-    found, me = [], str(os.getpid())
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        with suppress(OSError), open(f"/proc/{name}/stat") as file:
-            if file.read().rpartition(")")[2].split()[1] == me:
-                found.append(int(name))
-    return found
-
-
-def load_network() -> Any:
-    """The module beside this one, which is no package here."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "network.py")
-    spec = importlib.util.spec_from_file_location("network", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.socket, module: Any) -> Init:
+def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.socket) -> Init:
     """As process 1: mounts and network, then say what was built."""
     found = furnish(config)
-    network = module.build(config["nodes"])
+    lab = network.build(config["nodes"])
     with sexton:
-        socket.send_fds(sexton, [b"!"], [os.pidfd_open(os.getpid()), *network.namespaces.values()])
-    control.send(json.dumps({"ready": {**found, **network.mechanisms()}}).encode())
-    return Init(control, network, network.namespaces)
+        socket.send_fds(sexton, [b"!"], [os.pidfd_open(os.getpid()), *lab.namespaces.values()])
+    control.send(json.dumps({"ready": {**found, **lab.mechanisms()}}).encode())
+    return Init(control, lab, lab.namespaces)
 
 
 def run_lab(config: dict[str, Any], control: socket.socket) -> None:
     """Fork process 1 into the new namespaces and wait for its end."""
-    module = load_network()
-    enter_user_namespace()
+    kernel.enter_user_namespace()
+    kernel.die_with_parent()  # forgotten when rights change
     to_sexton, ours = socket.socketpair()
     sexton = os.fork()
     if sexton == 0:
         control.close()
         to_sexton.close()
-        bury(ours, module)
+        network.bury(ours)
     ours.close()
     enter_namespaces()
     alive, held = os.pipe()
@@ -293,34 +201,18 @@ def run_lab(config: dict[str, Any], control: socket.socket) -> None:
         os.waitpid(sexton, 0)
         os._exit(abs(code))
     os.close(held)
-    die_with_parent()
+    kernel.die_with_parent()
     # Our parent is outside of our process namespace, so getppid() cannot tell; the pipe can.
     hung_up = select.poll()
     hung_up.register(alive, select.POLLHUP)
     if not hung_up.poll(0):
-        open_lab(config, control, to_sexton, module).serve()
-    os._exit(0)
-
-
-def bury(news: socket.socket, module: Any) -> None:
-    """In a process that outlives the lab by a moment: end what the dead leave on the wire. A connection whose last
-    words nobody acknowledges, since the other end was cut off or has gone, would keep its node's network for minutes.
-    """
-    fds = socket.recv_fds(news, 1, 1 + MOST_NODES)[1]
-    if fds:  # else the lab never stood
-        lab, *nodes = fds
-        ended = select.poll()
-        ended.register(lab, select.POLLIN)
-        ended.poll()  # process 1 has ended once all others have
-        for node in nodes:
-            with suppress(OSError):
-                module.end_connections(node)
+        open_lab(config, control, to_sexton).serve()
     os._exit(0)
 
 
 def run_here(control: socket.socket) -> None:
     """Without a lab: serve, and end all descendants."""
-    syscall("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    kernel.syscall("prctl", kernel.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     init = Init(control, None, {})
     with suppress(OSError):
         control.send(json.dumps({"ready": {"lab": "none"}}).encode())
@@ -351,7 +243,7 @@ def main() -> None:
     sys.path.append(config["packages"])
     try:
         if config["lab"]:
-            die_with_parent()
+            kernel.die_with_parent()
             if os.getppid() == config["harness"]:
                 run_lab(config, control)
             return

@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from chaos.api import JSON
-from chaos.drivers.process.init import PR_SET_CHILD_SUBREAPER, children, syscall
+from chaos.drivers.process.kernel import PR_SET_CHILD_SUBREAPER, children, syscall
 from chaos.errors import NotLanded, TargetError
 
 START_LIMIT = 20.0  # seconds for an interpreter, namespaces and a network: some tenths on an idle machine
