@@ -94,10 +94,10 @@ class Crew:
         """
         end = anyio.current_time() + limit
         while not condition():
-            self.lease.check()
             said = None
             with anyio.move_on_after(TICK):
                 said = await self.members.inbox.get()
+            self.lease.check()  # before anything is heard: those whom a lost lease dismissed are no failures
             if said is not None:
                 self._hear(*said)
             await self._look()
