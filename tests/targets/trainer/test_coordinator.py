@@ -117,7 +117,7 @@ async def test_a_standby_settles_the_round_of_a_leader_that_died(
     assert events.of("path.exercised", name=path)
     assert events.of("path.exercised", name="coordinator.failover")
     assert events.of(f"checkpoint.{state}", generation=3)
-    restored = events.of("group.formed")[-1]
+    restored = events.of("group.formed")[1]  # there may be more, on a busy machine
     assert restored["step"] == (30 if state == "committed" else 20)
     assert events.of("failure.detected", member="coordinator-0")
 
