@@ -27,13 +27,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     save: str = "sync"  # or "async"
     defect: str = "none"
 
-    lease_ttl: float = 2.0  # leadership, at the store
+    lease_ttl: float = 3.0  # leadership, at the store
     lease_renew: float = 0.5
     heartbeat: float = 0.25  # H, of agents and workers
-    member_ttl: float = 2.0  # an agent's lease; silence this long is confirmed as a failure
+    member_ttl: float = 3.0  # an agent's lease; silence this long is confirmed as a failure
     suspect_k: float = 4.0  # suspected after H + kσ of silence, between floor and ceiling
     suspect_floor: float = 0.75
-    suspect_ceiling: float = 1.5
+    suspect_ceiling: float = 2.0
     stall: float = 6.0  # without progress while training …
     stall_checkpoint: float = 20.0  # … while saving
     stall_start: float = 30.0  # … from the order to start to the end of the first step
