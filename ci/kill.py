@@ -23,6 +23,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +67,8 @@ class Outcome(NamedTuple):
     events: int
     code: int  # of the command
     judged: int | None  # exit code of `chaos judge`; None where no folder was made yet
-    ended: float  # seconds from the signal (QUIT: from the end of the harness) until no process was left
+    took: float  # seconds from the signal to the end of the harness
+    ended: float  # seconds from there until no process was left
     cleaned: float  # and until the kernel had freed all namespaces, too
     wrong: tuple[str, ...]
 
@@ -75,7 +77,7 @@ class Outcome(NamedTuple):
         left = "; ".join(self.wrong) or "nothing left"
         return (
             f"{self.number:4} at {self.moment:7.3f} s  {self.phase:18} {self.events:6} events  {said:17}"
-            f"ended after {self.ended:5.3f} s, clean after {self.cleaned:5.3f} s  {left}"
+            f"gone after {self.took:.3f} + {self.ended:.3f} s, clean after {self.cleaned:.3f} s  {left}"
         )
 
 
@@ -89,33 +91,40 @@ def attempt(task: Attempt) -> Outcome:
         task.command, cwd=ROOT, start_new_session=True, preexec_fn=born,
         env={**os.environ, "TMPDIR": str(temporary)}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    wrong: list[str] = []
     try:
         done = _ends_within(harness, task.moment)
         moment = time.monotonic() - began
-        if not done and task.signal == signal.SIGKILL:
-            harness.kill()
-        elif not done:
-            os.killpg(harness.pid, task.signal)
-            if not _ends_within(harness, BY_ITSELF):
-                wrong.append(f"did not end within {BY_ITSELF:g} s of the signal")
+        wrong = [] if done else _hit(harness, task.signal)
     finally:
         harness.kill()  # does nothing when it has ended
-        signalled = time.monotonic()
         code = harness.wait()
-    wrong += await_no_process(signalled + WITHIN)
-    ended = time.monotonic() - signalled
-    wrong += await_no_namespace(signalled + WITHIN)
-    cleaned = time.monotonic() - signalled
+    gone = time.monotonic()
+    wrong += await_no_process(gone + WITHIN)
+    ended = time.monotonic() - gone
+    wrong += await_no_namespace(gone + WITHIN)
+    cleaned = time.monotonic() - gone
     end_descendants()
     wrong += before.added(Place.now(temporary))
     recorded = Record.below(task.out)
     wrong += recorded.wrong
+    if "run.interrupted" in recorded.kinds and code != Exit.INTERRUPTED:
+        wrong.append(f"ended with exit code {code}")
     if not wrong and task.moment is not None:
         shutil.rmtree(task.out)
+    took = gone - began - moment
     return Outcome(
-        task.number, moment, recorded.phase, len(recorded.kinds), code, recorded.judged, ended, cleaned, tuple(wrong)
-    )
+        task.number, moment, recorded.phase, len(recorded.kinds), code, recorded.judged, took, ended, cleaned,
+        tuple(wrong),
+    )  # fmt: skip
+
+
+def _hit(harness: subprocess.Popen[bytes], number: signal.Signals) -> list[str]:
+    """KILL the harness alone, or ask all of its group and give it time to end."""
+    if number == signal.SIGKILL:
+        harness.kill()
+        return []
+    os.killpg(harness.pid, number)
+    return [] if _ends_within(harness, BY_ITSELF) else [f"did not end within {BY_ITSELF:g} s of the signal"]
 
 
 class Record(NamedTuple):
@@ -148,8 +157,8 @@ class Record(NamedTuple):
 
 
 def phase(kinds: Iterable[str]) -> str:
-    """Where a run with these events was."""
-    known = [PHASES[kind] for kind in kinds if kind in PHASES]
+    """Where a run with these events was at their end, or when it was interrupted."""
+    known = [PHASES[kind] for kind in takewhile(lambda kind: kind != "run.interrupted", kinds) if kind in PHASES]
     return known[-1] if known else "before the journal"
 
 
@@ -193,6 +202,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         (
             f"{len(clean)} of {len(outcomes)} clean",
             "  where: " + ", ".join(f"{phases[name]} {name}" for name in order if phases[name]),
+            f"  the harness ended after: at most {max(outcome.took for outcome in outcomes):.3f} s",
             "  no process after: " + _spread([outcome.ended for outcome in outcomes]),
             "  no namespace after: " + _spread([outcome.cleaned for outcome in outcomes]),
             "  judged: " + ", ".join(f"{n} × {code}" for code, n in Counter(str(o.judged) for o in outcomes).items()),

@@ -137,6 +137,7 @@ def test_the_phase_is_that_of_the_last_turn_of_the_run() -> None:
     assert phase(()) == "before the journal"
     assert phase(("run.started", "member.started")) == "starting"
     assert phase(("run.started", "target.ready", "fault.landed", "step.completed")) == "fault standing"
+    assert phase(("run.started", "target.ready", "run.interrupted", "run.ended")) == "steady state"
 
 
 @pytest.mark.slow
@@ -157,11 +158,12 @@ def test_a_journal_that_is_damaged_before_its_end_is_not_clean(tmp_path: Path) -
 
 
 def test_the_summary_counts_what_was_not_clean() -> None:
-    good = Outcome(1, 2.5, "starting", 10, -9, 3, 0.05, 0.1, ())
+    good = Outcome(1, 2.5, "starting", 10, -9, 3, 0.001, 0.05, 0.1, ())
     text = summary([good, good._replace(cleaned=1.5, phase="judging", wrong=("link veth0",))])
     assert text.splitlines() == [
         "1 of 2 clean",
         "  where: 1 starting, 1 judging",
+        "  the harness ended after: at most 0.001 s",
         "  no process after: median 0.050 s, slowest 0.050 s (allowed 2 s)",
         "  no namespace after: median 0.800 s, slowest 1.500 s (allowed 2 s)",
         "  judged: 2 × 3",
