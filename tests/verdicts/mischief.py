@@ -78,12 +78,10 @@ class Sample(Probe, frozen=True, kw_only=True):
 
     unit: ClassVar[str] = "ones"
     every: Duration = 0.05
-    takes: Duration = 0.0
     gives: Literal["one", "nothing", "nan", "true", "too-late", "raises"] = "one"
     then: bool = False
 
     async def sample(self, scene: Scene) -> float | None:
-        await anyio.sleep(self.takes)
         if self.then and not scene.recent("fault.landed", math.inf):
             return 1
         match self.gives:

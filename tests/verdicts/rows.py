@@ -93,11 +93,10 @@ SIGNALS = {
 
 TIME = {
     "20 actions": [
-        f"{_TIME}test_actions_and_samples_that_take_most_of_their_period_do_not_drift",
+        f"{_TIME}test_actions_that_take_most_of_their_period_do_not_drift",
         "runner/test_triggers.py::test_a_repeated_step_keeps_its_period",
     ],
     "a probe every 0.5 s that takes 0.2 s": [
-        f"{_TIME}test_actions_and_samples_that_take_most_of_their_period_do_not_drift",
         "runner/test_sampling.py::test_a_probe_that_takes_long_keeps_its_period",
     ],
     "an abort while a 10 s action runs": [

@@ -34,7 +34,7 @@ def test_every_row_of_every_table_is_there() -> None:
 
 def test_every_test_of_a_verdict_is_in_the_index() -> None:
     named = {test.partition("[")[0] for _, tests in ROWS for test in tests}
-    here = [path for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__)]
+    here = [Path(__file__).with_name(f"test_{table}.py") for table in ("verdict", "signals", "time", "files")]
     found = {f"verdicts/{p.name}::{name}" for p in here for name in functions(p) if name.startswith("test_")}
     extra = {
         "verdicts/test_verdict.py::test_a_run_without_trouble_is_green",

@@ -36,10 +36,9 @@ def soon(chaos: Chaos, measure: Callable[[], float]) -> bool:
     return any(attempt(number) <= BOUND for number in range(3))
 
 
-def test_actions_and_samples_that_take_most_of_their_period_do_not_drift(chaos: Chaos) -> None:
+def test_actions_that_take_most_of_their_period_do_not_drift(chaos: Chaos) -> None:
     action = {"fault": "mischief.long", "when": {"every": "60ms", "times": 20}, "takes": "45ms"}
-    slow = {"probe": "mischief.sample", "every": "60ms", "takes": "45ms", "at-least": 1}
-    code, run = chaos.run([action], NO_LAB, steady_state_hypothesis=[slow], settings={"steps": 150})
+    code, run = chaos.run([action], NO_LAB, settings={"steps": 100})
     assert code == 0, run.said
     method = run.history.first("method.started")
     assert method is not None
@@ -47,10 +46,6 @@ def test_actions_and_samples_that_take_most_of_their_period_do_not_drift(chaos: 
     assert len(injected) == 20
     # If each came late by the length of the one before, all of the last ones would be late by most of a second.
     assert min(event.t - method.t - 0.06 * number for number, event in enumerate(injected, 1) if number > 15) < 0.3
-    samples = run.history.of("probe.sampled")
-    span = samples[-1].t - samples[0].t
-    assert len(samples) > 20
-    assert len(samples) > 0.75 * span / 0.06  # and not every 105 ms
 
 
 def test_a_signal_while_a_long_action_runs_takes_effect_at_once(chaos: Chaos) -> None:
@@ -96,7 +91,8 @@ def test_an_event_of_the_target_fires_its_fault_and_no_earlier_or_later_one_does
 def test_a_fault_at_a_failpoint_is_effective_before_the_target_goes_on(chaos: Chaos, fault: str) -> None:
     hold = {"hold": "300ms"} if fault == "process.freeze" else {}
     when = {"point": "step.begin", "where": {"rank": 1, "step": 5}}
-    code, run = chaos.run([{"fault": fault, "members": {"names": ["worker"]}, "when": when, **hold}], NO_LAB)
+    method = [{"fault": fault, "members": {"names": ["worker"]}, "when": when, **hold}]
+    code, run = chaos.run(method, NO_LAB, settings={"steps": 60})
     assert code == 0, run.said
     history = run.history
     reached = history.first("point.reached", rank=1, step=5)

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from itertools import count
 
 from chaos import inside
 
@@ -21,7 +22,7 @@ def main(rank: int, steps: int, tick: float, trouble: str) -> int:
     if trouble == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     inside.emit("worker.ready")
-    for step in range(1, steps + 1):
+    for step in count(1) if rank else range(1, steps + 1):  # the worker is there as long as the leader
         inside.point("step.begin", step=step, rank=rank)
         if step > steps / 2 and trouble == "crash" and rank == 0:
             return 3
