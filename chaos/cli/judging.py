@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import shlex
 import sys
 from collections.abc import Iterator
@@ -30,9 +31,22 @@ def judge_folder(folder: Path) -> tuple[Result, History]:
     with _uncollected():
         history = History(read(folder / JOURNAL))
         contract = _decode(folder / CONTRACT, Contract)
+        _same_contract(folder / CONTRACT, history)
         registry = Registry()
         invariants = [(a.kind, msgspec.convert(a.settings, registry.invariant(a.kind))) for a in contract.invariants]
         return judge(contract, history, invariants), history
+
+
+def digest(path: Path) -> str:
+    """Of a file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _same_contract(path: Path, history: History) -> None:
+    """A verdict is by what was promised when the run began, not by what was found easier afterwards."""
+    begun_with = history[0].get("contract") if len(history) else None
+    if begun_with not in (None, digest(path)):
+        raise JournalError(f"{path}: not the contract that the run was begun with")
 
 
 @contextmanager

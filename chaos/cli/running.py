@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from chaos.cli.asking import overrides
-from chaos.cli.judging import CONTRACT, judge_folder, nearby, replay_command, show, write_reports
+from chaos.cli.judging import CONTRACT, digest, judge_folder, nearby, replay_command, show, write_reports
 from chaos.errors import Exit, SpecError, TargetError
 from chaos.experiment import Experiment, Schedule
 from chaos.journal import mask
@@ -107,13 +107,16 @@ def _write_contract(path: Path, experiment: Experiment) -> None:
 def _run(experiment: Experiment, schedule: Schedule, folder: Path, call: argparse.Namespace) -> RunResult:
     driver = Registry().driver(experiment.target.driver)()
     loud = Show.QUIET if call.quiet else Show.ALL if call.verbose else Show.NORMAL
+    about = {"contract": digest(folder / CONTRACT)}
     with Console(experiment.title, wall=experiment.limits.wall, file=sys.stdout, show=loud) as console:
 
         async def watched() -> RunResult:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(console.ticks)
                 try:
-                    return await run(experiment, schedule, driver, folder, lab=not call.no_lab, observer=console)
+                    return await run(
+                        experiment, schedule, driver, folder, lab=not call.no_lab, observer=console, about=about
+                    )
                 finally:
                     tasks.cancel_scope.cancel()
             raise AssertionError("unreachable")

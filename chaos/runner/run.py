@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import signal
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +50,14 @@ async def run(
     lab: bool = True,
     observer: Observer | None = None,
     signals: bool = True,
+    about: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Run a schedule; writes `schedule.json` and `journal.jsonl` into `folder`, which must exist and hold no journal.
 
     Returns once everything is healed and the target has ended, whatever happened: a target that does not start, a fault
     that fails, a limit, an abort. With `signals` (main thread only) INT, TERM, HUP and QUIT heal and end the run; a
-    second changes nothing; from the third on, `run.interrupted` tells in `left` what is not healed yet. Raises only
+    second changes nothing; from the third on, `run.interrupted` tells in `left` what is not healed yet. `about` is told
+    in `run.started` beside the rest. Raises only
     what is a bug of the harness or of a driver, after healing.
     """
     triggers = Triggers(schedule.actions)
@@ -63,7 +65,7 @@ async def run(
     secrets = secrets_of(experiment)
     journal = Journal(folder / "journal.jsonl", secrets)
     recorder = Recorder(journal, observer)
-    conductor = _Conductor(experiment, schedule, faults, triggers, recorder)
+    conductor = _Conductor(experiment, schedule, faults, triggers, recorder, about or {})
     recorder.on_broken = conductor.journal_broke
     launch = Launch(
         spec=experiment.target.raw,
@@ -110,8 +112,10 @@ class _Conductor:
         faults: Sequence[Fault[Any]],
         triggers: Triggers,
         recorder: Recorder,
+        about: Mapping[str, Any],
     ) -> None:
         self._experiment = experiment
+        self._about = about
         self._limits = experiment.limits
         self._schedule = schedule
         self._recorder = recorder
@@ -135,7 +139,7 @@ class _Conductor:
 
     async def run(self, driver: Driver, launch: Launch, signals: bool) -> None:
         """From `run.started` to the end of the target."""
-        self._record("run.started", **_facts(self._experiment, self._schedule, launch))
+        self._record("run.started", **_facts(self._experiment, self._schedule, launch), **self._about)
         self._triggers.listen(self._recorder)
         self._recorder.listen(PROGRESS, self._got_on)
         Guard(self._experiment.abort, self._recorder, self.ending)

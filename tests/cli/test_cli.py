@@ -7,10 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from judge.histories import Tape
 
 from chaos.cli import main
+from chaos.cli.judging import digest
 from chaos.errors import Exit
+from cli.recorded import record
 
 ROOT = Path(__file__).parents[2]
 CONTROL = str(ROOT / "experiments/control.yaml")
@@ -69,6 +73,19 @@ def test_what_is_no_run_is_told(verb: str, tmp_path: Path, capsys: pytest.Captur
     assert main([verb, str(tmp_path / "nothing")]) == Exit.USAGE
     assert main([verb, str(tmp_path)]) == Exit.USAGE
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_a_contract_that_was_changed_after_the_run_began_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tape = Tape().start(steps=5).train(1, 5).done(5)
+    record(tmp_path, tape)
+    first = tape.events[0]
+    for contract, code in ((digest(tmp_path / "contract.json"), Exit.INCONCLUSIVE), ("0" * 64, Exit.USAGE)):
+        tape.events[0] = msgspec.structs.replace(first, data={**first.data, "contract": contract})
+        record(tmp_path, tape)
+        assert main(["judge", str(tmp_path)]) == code
+    assert "not the contract that the run was begun with" in capsys.readouterr().err
 
 
 def test_a_near_miss_of_a_kind_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import pytest
 from judge.histories import Tape, killed_and_restarted
 
 from chaos.errors import Exit
-from chaos.judge import Contract
+from cli.recorded import record
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -21,8 +20,7 @@ pytestmark = pytest.mark.slow
 
 def recorded(folder: Path, tape: Tape) -> str:
     """A run's folder, judged by whether its job was done."""
-    (folder / "journal.jsonl").write_bytes(b"".join(msgspec.json.encode(e) + b"\n" for e in tape.events))
-    (folder / "contract.json").write_bytes(msgspec.json.encode(Contract(experiment="e", title="E")))
+    record(folder, tape)
     return shlex.join([sys.executable, "-m", "chaos", "judge", str(folder)])
 
 
