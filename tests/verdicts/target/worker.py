@@ -29,7 +29,7 @@ def main(rank: int, steps: int, tick: float, trouble: str) -> int:
         if step > steps / 2 and trouble == "hang":
             signal.pause()
         time.sleep(tick)
-        more = {"padding": "x" * 4000} if trouble == "flood" else {}
+        more = {"padding": "x" * 4000} if trouble == "flood" and rank == 0 else {}
         inside.emit("step.completed", step=step, rank=rank, loss="1.0", samples=[2 * step + rank], **more)
     return 0
 
