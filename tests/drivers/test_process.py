@@ -305,6 +305,22 @@ async def test_a_run_folder_with_a_very_long_path_works(
     assert not link.parent.is_symlink()
 
 
+async def test_what_a_member_forgets_in_its_temporary_folder_is_not_left_on_the_host(
+    stage: Recorder, launch: Make, lab: bool, tmp_path: Path
+) -> None:
+    source = """
+        import tempfile
+        from chaos import inside
+        inside.hello("a", role="program")
+        inside.emit("path.made", path=tempfile.mkdtemp(prefix="forgotten-"))
+    """
+    async with Process().open(launch({"a": source}, lab=lab), stage):
+        made = Path((await stage.until("path.made")).data["path"])
+    assert made.name.startswith("forgotten-")
+    assert lab or made.parent == tmp_path / "run" / "tmp"
+    assert os.access(made, os.F_OK) is not lab
+
+
 async def test_a_member_knows_its_node_its_address_and_its_peers(stage: Recorder, launch: Make) -> None:
     source = """
         import os, socket

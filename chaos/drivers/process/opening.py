@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from chaos.api import Launch, Stage
 from chaos.drivers.process.events import serve_connection
-from chaos.drivers.process.recipe import SOCKET, Recipe
+from chaos.drivers.process.recipe import SOCKET, TEMPORARY, Recipe
 from chaos.drivers.process.spec import Spec
 from chaos.drivers.process.supervisor import supervise
 from chaos.drivers.process.target import LabTarget, ProcessTarget
@@ -22,7 +22,7 @@ from chaos.drivers.process.target import LabTarget, ProcessTarget
 async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator[ProcessTarget]:
     """Start the target; at the end of the block nothing of it is left."""
     recipe = Recipe(spec, launch)
-    for folder in (recipe.logs, recipe.data):
+    for folder in (recipe.logs, recipe.data, *([] if launch.lab else [recipe.folder / TEMPORARY])):
         folder.mkdir(parents=True, exist_ok=True)
     with _ungrouped(), _event_socket(recipe.folder) as path:
         async with (

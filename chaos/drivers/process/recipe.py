@@ -14,7 +14,7 @@ from chaos.drivers.process.spec import Program, Spec
 from chaos.errors import TargetError
 
 LAB_ALIAS = "/dev/shm/chaos"  # inside the lab; a socket's path may have 108 bytes, a run's folder more
-SOCKET = "events.sock"
+SOCKET, TEMPORARY = "events.sock", "tmp"
 MOST_NODES = 150
 
 
@@ -36,6 +36,8 @@ class Recipe:
         }
         self.programs = spec.programs(self._values())
         self.alias = LAB_ALIAS if launch.lab else self._short_path()
+        # What members forget goes with the lab, or stays with the run.
+        self.temporary = str(Path(LAB_ALIAS).parent) if launch.lab else f"{self.alias or self.folder}/{TEMPORARY}"
 
     def argv(self, program: Program) -> list[str]:
         """`python` as the first word means the interpreter of the harness."""
@@ -56,7 +58,7 @@ class Recipe:
             "CHAOS_NODES": json.dumps(self.addresses),
             "CHAOS_SETTINGS": json.dumps(self.launch.settings),
             "CHAOS_DATA": str(self.data),
-            **({"TMPDIR": str(Path(LAB_ALIAS).parent)} if self.launch.lab else {}),
+            "TMPDIR": self.temporary,
             **self.spec.environment(self._values()),
             **program.env,
         }
