@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Callable
 from enum import IntEnum
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _PERIOD = 0.25  # seconds between two drawings, at least
+_LINE = 1000  # characters of a line at most: a pipe that takes anything takes 4 KiB
 _PROGRESS = 10.0  # seconds between two lines of progress where there is no board
 
 _STYLES = {
@@ -42,8 +44,9 @@ class Show(IntEnum):
 class Console:
     """An observer of a run. Use as a context manager: the terminal is as it was when the block is left, however.
 
-    Trouble with the terminal (it was closed) never reaches the run: the console falls silent. Draws at most four
-    times a second and only upon an event; `ticks` keeps the clock going while nothing happens.
+    Trouble with the terminal never reaches the run: when it was closed, the console falls silent; while nobody reads
+    (a full pipe, Ctrl-S), lines are left out and counted, since waiting would hold up a heal. Draws at most four times
+    a second and only upon an event; `ticks` keeps the clock going while nothing happens.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Console:
         self._began = self._drawn = clock()
         self._told = 0.0
         self._broken = False
+        self._left_out = 0  # lines and drawings that nobody would have read
         if (file.isatty() if terminal is None else terminal) and show is not Show.QUIET:
             self._rich = _rich_console(file, terminal)
 
@@ -87,7 +91,7 @@ class Console:
     ) -> None:
         if self._live is not None:
             live, self._live = self._live, None
-            self._guard(live.stop)
+            self._guard(live.stop, wait=True)
 
     def event(self, event: Event) -> None:
         """Take an event into account, show it if it matters."""
@@ -152,7 +156,9 @@ class Console:
         return f"step {board.step}{of}{rate}{loss}"
 
     def _say(self, t: float, source: str, text: str, style: str) -> None:
-        line = f"{t:8.2f}  {clean(source):<24} {text}"
+        if self._left_out:
+            text, self._left_out = f"{text}  ({self._left_out} lines before this one were left out: nobody read)", 0
+        line = f"{t:8.2f}  {clean(source):<24} {text}"[:_LINE]
         if self._rich is None:
             encoding = self._file.encoding or "utf-8"  # some CI logs know ASCII only
             self._file.write(line.encode(encoding, "replace").decode(encoding) + "\n")
@@ -162,11 +168,25 @@ class Console:
 
             self._rich.print(Text(line, style), soft_wrap=True)
 
-    def _guard(self, action: Callable[[], object]) -> None:
+    def _guard(self, action: Callable[[], object], *, wait: bool = False) -> None:
         try:
-            action()
+            if wait or _takes(self._file):
+                action()
+            else:
+                self._left_out += 1
         except (OSError, ValueError):  # the terminal has gone, or the file was closed
             self._broken = True
+
+
+def _takes(file: TextIO) -> bool:
+    """Whether `_LINE` can be written without waiting. A reader that has gone takes all, and gives an error."""
+    try:
+        number = file.fileno()
+    except OSError:  # no file of the system's
+        return True
+    ready = select.poll()
+    ready.register(number, select.POLLOUT)
+    return bool(ready.poll(0))
 
 
 def _rich_console(file: TextIO, terminal: bool | None) -> RichConsole:

@@ -217,3 +217,22 @@ def test_a_real_terminal_gets_the_board_and_its_cursor_back() -> None:
     assert done.returncode == 0
     assert "w7" in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
+
+
+def test_a_reader_that_pauses_holds_nobody_up_and_is_told_what_was_left_out(events: list[Event]) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    with os.fdopen(reader, "rb", buffering=0) as end, os.fdopen(writer, "w") as file:
+        with Console("cut", wall=60, file=file, show=Show.ALL) as console:
+            for event in events[:-1]:
+                console.event(event)  # would wait for ever
+            end.read(1 << 20)
+            console.event(events[-1])
+        said = end.read(1 << 20).decode()
+    left_out = re.search(r"\((\d+) lines before this one were left out: nobody read\)", said)
+    assert left_out is not None, said
+    assert int(left_out[1]) >= len(events) - 1
