@@ -36,7 +36,7 @@ def beating(clock: Clock, gaps: list[float], **settings: Any) -> Heartbeats:
 
 
 def test_silence_is_first_suspected_then_confirmed(clock: Clock) -> None:
-    heartbeats = beating(clock, [0.25] * 10)
+    heartbeats = beating(clock, [0.25] * 10, member_ttl=2.0)
     found = []
     for _ in range(300):
         clock.now += 0.01
@@ -62,7 +62,7 @@ def test_patience_is_heartbeat_plus_k_sigma_of_the_members_own_gaps(clock: Clock
     jittery = beating(clock, [0.05, 0.45] * 10)  # σ = 0.2
     assert steady.patience("m") == 0.75
     assert jittery.patience("m") == pytest.approx(0.25 + 4 * 0.2)
-    assert beating(clock, [0.05, 0.45] * 10, suspect_k=100).patience("m") == 1.5
+    assert beating(clock, [0.05, 0.45] * 10, suspect_k=100, suspect_ceiling=1.5).patience("m") == 1.5
 
 
 def test_old_gaps_are_forgotten(clock: Clock) -> None:
