@@ -27,6 +27,7 @@ from chaos.runner.triggers import RunStage, Triggers
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PROGRESS = ("step.completed", "request.completed")
+OVERSLEPT = 1.0  # seconds past its time at which the harness itself was stopped (Ctrl-Z), or starved
 STACKS_WITHIN = 5.0  # seconds for the members of a hung target to write their stacks
 
 
@@ -254,7 +255,10 @@ class _Conductor:
         await self._progressed.wait()
         idle = 0.0
         while idle < self._limits.stall:
-            await anyio.sleep(self._limits.stall - idle)
+            wake = anyio.current_time() + self._limits.stall - idle
+            await anyio.sleep_until(wake)
+            if anyio.current_time() - wake > OVERSLEPT:  # stopped ourselves: what was said meanwhile is not yet heard
+                self._progress = anyio.current_time()
             idle = anyio.current_time() - self._progress
         if self._finished.is_set():
             return

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from typing import Any
 
 import anyio
 import pytest
+import sniffio
+import trio
 
 from chaos.api import Selector
 from chaos.trigger import After, At, OnEvent
@@ -185,6 +189,41 @@ async def test_stacks_that_do_not_come_delay_a_hang_by_seconds_only(play: Play) 
         experiment(step(hold=None), limits={"stall": 10.0, "settle": 99.0}), script, target=Mute
     )
     assert (result.reason, history[-1].t) == ("hung", 15.0)
+
+
+async def test_a_harness_that_was_stopped_itself_takes_nobody_for_hung(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        target.emit("step.completed", step=1)
+        await anyio.sleep(1)
+        stop_harness(60)
+        await anyio.sleep(0.1)  # what came meanwhile is read after timers have fired
+        target.emit("step.completed", step=2)
+        await anyio.sleep(5)
+        return 0
+
+    result, history = await play(experiment(ends=True, limits={"stall": 10.0, "wall": 200.0}), script)
+    assert result.reason == "finished"
+    assert not history.of("target.hung")
+
+
+async def test_a_target_that_hangs_after_the_harness_was_stopped_is_found_all_the_same(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        target.emit("step.completed", step=1)
+        stop_harness(60)
+        await anyio.sleep_forever()
+        return 0
+
+    result, _ = await play(experiment(ends=True, limits={"stall": 10.0, "wall": 200.0}), script)
+    assert result.reason == "hung"
+
+
+def stop_harness(seconds: float) -> None:
+    """Time goes on, and nobody runs."""
+    if sniffio.current_async_library() == "trio":
+        clock: Any = trio.lowlevel.current_clock()
+    else:
+        clock = asyncio.get_running_loop()
+    clock.jump(seconds)
 
 
 async def test_more_members_hurt_than_allowed_ends_the_run_healed(play: Play) -> None:
