@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     min_world: int = 2
     keep: int = 3  # committed generations that retention leaves
     save: str = "sync"  # or "async"
+    step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
     defect: str = "none"
 
     lease_ttl: float = 3.0  # leadership, at the store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 import traceback
 from typing import Any, NoReturn
 
@@ -126,8 +127,10 @@ class Worker:
             point("step.begin", step=trainer.step + 1, **who)
             if trainer.step and trainer.step == trainer.resumed_at and settings.defect == defects.RESTART_LOOP:
                 leave(DIED)
+            began = time.monotonic()
             done = trainer.advance(urgent=control.urgent)
             loss = done.loss
+            time.sleep(max(began + settings.step_seconds - time.monotonic(), 0.0))
             emit("step.completed", step=trainer.step, world=start.world, **who, **done.facts())
             control.step = trainer.step
             if done.urgent or trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:

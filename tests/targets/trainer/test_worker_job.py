@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,3 +131,11 @@ def test_a_save_that_the_own_disk_does_not_take_is_reported_and_training_goes_on
     obstacle.unlink()
     leader.order_workers(shared.epoch, "release", generation=13, committed=False)
     leader.round(shared.store, shared.epoch, 1, generation=14, step=8)
+
+
+def test_a_step_takes_at_least_as_long_as_was_set() -> None:
+    with bench(steps=2, checkpoint_every=2, step_seconds=0.5) as running, running.leading():
+        running.form(1)
+        began = time.monotonic()
+        running.await_events(1, "step.completed", step=2)
+        assert time.monotonic() - began > 0.5
