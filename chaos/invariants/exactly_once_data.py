@@ -17,8 +17,8 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
     A restore to step s discards what earlier groups did after s; of the rest every step is there, up to the one at
     which the job was completed, every rank's slice of it once, with the global batch in total, no sample twice within a
     pass over the data, and none left out of a pass that ended. The order may be any permutation. A step may lie across
-    two passes, and a rest smaller than a batch may be dropped at the end of one. The last step on record may be
-    incomplete.
+    two passes, and a rest smaller than a batch may be dropped at the end of one. The last steps on record may be
+    incomplete, unless the job was completed.
     """
 
     id: ClassVar[str] = "T8"
@@ -30,7 +30,7 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
         job, done = history.first("job.started"), history.last("job.completed")
         batch: int | None = job.get("batch") if job else None
         dataset: int | None = job.get("dataset") if job else None
-        if lasting and not lasting[-1].whole and done is None:
+        while lasting and not lasting[-1].whole and done is None:
             lasting.pop()
         if not lasting:
             return unknown("no step lasted")

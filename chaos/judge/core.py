@@ -19,8 +19,25 @@ from chaos.verdict import Outcome, Verdict, merge, unknown
 def judge(contract: Contract, history: History, invariants: Sequence[tuple[str, Invariant]] = ()) -> Result:
     """Judge a run from its record alone; the same record always gives the same result.
 
-    `invariants` are instances of those that the contract names, as (kind, invariant).
+    `invariants` are instances of those that the contract names, as (kind, invariant). A record in which nothing is what
+    it should be (a target may say anything) makes the run inconclusive.
     """
+    try:
+        return _judge(contract, history, invariants)
+    except Exception as error:
+        verdict = _cannot(error)
+        return Result(
+            experiment=contract.experiment,
+            title=contract.title,
+            outcome=verdict.outcome,
+            exit=_exit(history, verdict.outcome, bool(_undo(history))),
+            headline=verdict.reason,
+            checks=(Check(name="record", kind=Kind.RUN, verdict=verdict),),
+            undo=_undo(history),
+        )
+
+
+def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str, Invariant]]) -> Result:
     warm = _warm(contract, history)
     recoveries = measure(history, warm)
     view = hypotheses.scene(history, recoveries)
@@ -33,7 +50,7 @@ def judge(contract: Contract, history: History, invariants: Sequence[tuple[str, 
     outcome = merge(c.verdict.outcome for c in checks)
     if outcome is Outcome.PASS and not _asked(contract, checks):
         outcome = Outcome.UNKNOWN
-    undo = tuple(str(e.get("undo")) for e in history.of("fault.failed", phase="heal"))
+    undo = _undo(history)
     started = history.first("run.started")
     return Result(
         experiment=contract.experiment,
@@ -51,6 +68,10 @@ def judge(contract: Contract, history: History, invariants: Sequence[tuple[str, 
     )
 
 
+def _undo(history: History) -> tuple[str, ...]:
+    return tuple(str(e.get("undo")) for e in history.of("fault.failed", phase="heal"))
+
+
 def _asked(contract: Contract, checks: Sequence[Check]) -> bool:
     """Whether anything was promised: at the least, that a job is done in spite of a fault."""
     kinds = {c.kind for c in checks}
@@ -61,9 +82,13 @@ def _held(invariant: Invariant, history: History) -> Verdict:
     try:
         return invariant.check(history)
     except Exception as error:
-        # A judge that cannot judge knows nothing: neither a pass nor a failure of the target.
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        return unknown(f"could not be judged: {type(error).__name__}: {error} ({place.name}, line {place.lineno})")
+        return _cannot(error)
+
+
+def _cannot(error: Exception) -> Verdict:
+    """A judge that cannot judge knows nothing: neither a pass nor a failure of the target."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return unknown(f"could not be judged: {type(error).__name__}: {error} ({place.name}, line {place.lineno})")
 
 
 def _warm(contract: Contract, history: History) -> float | None:

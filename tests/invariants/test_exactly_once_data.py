@@ -73,8 +73,9 @@ def test_a_step_that_lasted_without_a_rank_fails() -> None:
 def test_the_last_step_on_record_may_be_incomplete() -> None:
     tape = Tape().start().train(1, 4)
     tape.step(5, ranks=[0, 1])
+    tape.step(6, ranks=[0])  # a rank may be a step ahead when the record is cut off
     assert check(tape).outcome is Outcome.PASS
-    assert check(tape.done(5)).outcome is Outcome.FAIL
+    assert check(tape.done(6)).outcome is Outcome.FAIL
 
 
 def test_a_step_that_nobody_executed_fails() -> None:

@@ -11,6 +11,7 @@ from chaos.api import Invariant
 from chaos.errors import Exit
 from chaos.experiment import Budget, Mode, Rpo, Rto
 from chaos.history import History
+from chaos.invariants.exactly_once_data import ExactlyOnceData
 from chaos.judge import Contract, judge
 from chaos.judge.contract import Planned, Promise
 from chaos.result import Check, Kind, Result
@@ -303,6 +304,13 @@ class TestRun:
         assert verdict.outcome is Outcome.UNKNOWN
         assert "KeyError: 'nothing'" in verdict.reason
         assert result.exit is Exit.INCONCLUSIVE
+
+    @pytest.mark.parametrize("nonsense", [{"step": "7"}, {"step": []}, {"epoch": {}}, {"rank": []}, {"samples": 3}])
+    def test_a_record_of_nonsense_is_inconclusive(self, nonsense: dict[str, Any]) -> None:
+        tape = killed_and_restarted(resume=lambda rank: nonsense if rank == 2 else {})
+        result = judge(contract(budget=Budget(rpo=Rpo(steps=20))), tape.history, [("exactly-once", ExactlyOnceData())])
+        assert result.exit in (Exit.INCONCLUSIVE, Exit.FAIL)
+        assert msgspec.json.decode(msgspec.json.encode(result), type=Result) == result
 
     def test_a_vacuous_pass_is_no_pass(self) -> None:
         result = judge(contract(), killed_and_restarted().history, [("vacuous", Vacuous())])
