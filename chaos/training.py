@@ -63,7 +63,8 @@ class Execution:
     @property
     def whole(self) -> bool:
         """Whether every rank of the group completed it."""
-        return len(self.ranks) >= (self.group.world or self.first.get("world") or 1)
+        world = self.group.world or self.first.get("world") or 1
+        return len(self.ranks) >= world and not any(isinstance(r, int) and r >= world for r in self.ranks)
 
     def samples(self) -> list[Any]:
         """Sample ids that all ranks together consumed."""

@@ -44,8 +44,8 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
             accepted.append(event.seq)
         if broken := self._reused(history):
             return broken
-        writes = history.of("write.rejected", reason="stale-epoch")
-        others = history.of("epoch.rejected")
+        writes = [e for e in history.of("write.rejected", reason="stale-epoch") if _was_stale(e)]
+        others = [e for e in history.of("epoch.rejected") if _was_stale(e)]
         if not accepted and not writes and not others:
             return unknown("nobody tried to write anything")
         if not accepted and history.first("checkpoint.committed"):
@@ -88,6 +88,12 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
                     (before.seq, group.seq),
                 )
         return None
+
+
+def _was_stale(refused: Event) -> bool:
+    """A fence that refuses the newest epoch as well is a wall."""
+    token, highest = refused.get("token"), refused.get("highest")
+    return token is None or highest is None or bool(token < highest)
 
 
 def _lost_work(history: History) -> int:

@@ -172,3 +172,11 @@ def test_a_step_whose_ranks_all_name_no_sample_fails_where_others_do() -> None:
     verdict = check(tape)
     assert verdict.outcome is Outcome.FAIL
     assert "consumed 0 samples instead of the global batch of 12" in verdict.reason
+
+
+def test_a_rank_that_the_group_does_not_have_stands_in_for_nobody() -> None:
+    tape = Tape().start().train(1, 4)
+    tape.step(5, ranks=[0, 1, 2], tamper=lambda r: {"samples": order(5)[1][r::3]})
+    tape.add("step.completed", "worker-n9", step=5, rank=9, world=4, epoch=1, loss="1", samples=[], data_epoch=0)
+    verdict = check(tape.train(6, 8))
+    assert "step 5 (epoch 1) lasted without the slice of rank 3 of 4" in verdict.reason

@@ -57,6 +57,11 @@ class TestFencedWriter:
         self.write(tape, "write.rejected", 1, reason="stale-epoch")
         assert FENCE.check(tape.history).outcome is Outcome.UNKNOWN
 
+    def test_a_refusal_of_the_newest_epoch_is_no_proof_of_a_fence(self) -> None:
+        tape = killed_and_restarted()
+        self.write(tape, "write.rejected", 2, highest=2, reason="stale-epoch")
+        assert FENCE.check(tape.history).outcome is Outcome.UNKNOWN
+
     def test_a_write_without_a_token_fails(self) -> None:
         tape = killed_and_restarted()
         tape.add("write.accepted", "store", resource="x", op="put", member="m")
