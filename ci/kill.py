@@ -63,7 +63,7 @@ class Outcome(NamedTuple):
 
     number: int
     moment: float  # seconds from the start to the signal, or to the end
-    phase: str
+    phase: str  # "over" when the run ended before its moment came
     events: int
     code: int  # of the command
     judged: int | None  # exit code of `chaos judge`; None where no folder was made yet
@@ -111,9 +111,10 @@ def attempt(task: Attempt) -> Outcome:
         wrong.append(f"ended with exit code {code}")
     if not wrong and task.moment is not None:
         shutil.rmtree(task.out)
+    where = "over" if done else recorded.phase
     took = gone - began - moment
     return Outcome(
-        task.number, moment, recorded.phase, len(recorded.kinds), code, recorded.judged, took, ended, cleaned,
+        task.number, moment, where, len(recorded.kinds), code, recorded.judged, took, ended, cleaned,
         tuple(wrong),
     )  # fmt: skip
 
@@ -197,7 +198,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     """Counts, phases, how long it took to be clean."""
     clean = [outcome for outcome in outcomes if not outcome.wrong]
     phases = Counter(outcome.phase for outcome in outcomes)
-    order = ["before the journal", *PHASES.values()]
+    order = ["before the journal", *PHASES.values(), "over"]
     return "\n".join(
         (
             f"{len(clean)} of {len(outcomes)} clean",
@@ -230,7 +231,7 @@ def main() -> int:
         if not length:
             whole = pool.map(attempt, [task(-number - 1, None) for number in range(call.jobs)], chunksize=1)
             print("\n".join(f"undisturbed: {outcome}" for outcome in whole), flush=True)
-            if any(outcome.wrong or outcome.phase != "judging" for outcome in whole):
+            if any(outcome.wrong or not outcome.events for outcome in whole):
                 return 1
             length = statistics.median(outcome.moment for outcome in whole)
         dice = random.Random(call.seed)
