@@ -1,6 +1,7 @@
 """Every experiment on the correct target and on each of its defects: the proof that the harness can turn red.
 
-`python -m ci.proof [-n N] [--only EXPERIMENT] [--markdown FILE]`. Exit code 0 when every cell is as `ci/proof.yaml` says.
+`python -m ci.proof [-n N] [--only EXPERIMENT] [--markdown FILE]`. Exit code 0 when every cell is as `ci/proof.yaml`
+says.
 """
 
 from __future__ import annotations

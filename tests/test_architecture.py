@@ -29,7 +29,7 @@ def unit(path: Path) -> str:
 def is_module(name: str) -> bool:
     """Whether a dotted name is a module or package of `chaos`, or directly below it."""
     path = ROOT.parent / name.replace(".", "/")
-    return name.count(".") == 1 and name.startswith("chaos.") or path.is_dir() or path.with_suffix(".py").is_file()
+    return (name.count(".") == 1 and name.startswith("chaos.")) or path.is_dir() or path.with_suffix(".py").is_file()
 
 
 def imports(tree: ast.AST) -> list[tuple[str, int]]:
