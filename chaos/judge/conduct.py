@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Planned
-from chaos.result import Check, Kind
+from chaos.result import Check, Kind, Need, Recovery
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -21,6 +23,19 @@ def checks(contract: Contract, history: History) -> list[Check]:
         for step in contract.steps
     ]
     return found
+
+
+def unprovoked(recoveries: Sequence[Recovery]) -> list[Check]:
+    """A check where the target failed although nobody had broken anything: nobody can tell a bug from a bad machine."""
+    found = [r for r in recoveries if r.need is Need.UNPROVOKED]
+    if not found:
+        return []
+    when = listed([f"{r.began:.1f} s (epoch {r.epoch})" for r in found])
+    reason = (
+        f"a failure that no fault explains was recovered from: {when}; the target broke by itself, or the machine did"
+    )
+    seqs = few([seq for r in found for seq in r.evidence.values()])
+    return [Check(name="no other failure", kind=Kind.RUN, verdict=unknown(reason, seqs))]
 
 
 def _complete(history: History) -> Verdict:

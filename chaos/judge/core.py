@@ -43,6 +43,7 @@ def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str,
     view = hypotheses.scene(history, recoveries)
     checks = (
         *conduct.checks(contract, history),
+        *conduct.unprovoked(recoveries),
         *hypotheses.checks(contract, history, view),
         *budget.checks(contract.budget, history, recoveries),
         *(Check(name=kind, kind=Kind.INVARIANT, id=i.id, verdict=_held(i, history)) for kind, i in invariants),

@@ -354,6 +354,18 @@ class TestRun:
         asked = contract(steps=(msgspec.structs.replace(KILL, endless=endless),))
         assert check(judge(asked, tape.done(20).history), "process.kill").verdict.outcome is outcome
 
+    def test_a_failure_that_no_fault_explains_is_not_green(self) -> None:
+        tape = Tape().start().train(1, 20)
+        tape.save(1, 20)
+        tape.train(21, 30)
+        tape.add("member.exited", "worker-n1", member="worker-n1", role="worker", node="n1", rank=1, pid=201, code=-11)
+        tape.detect("worker-n1")
+        tape.reform(2, 4, 1, 20).train(21, 60, epoch=2).done(60)
+        result = judge(contract(steps=(), budget=Budget(rpo=Rpo(steps=20))), tape.history)
+        assert result.exit is Exit.INCONCLUSIVE
+        assert "(epoch 2); the target broke by itself" in check(result, "no other failure").verdict.reason
+        assert "no other failure" not in [c.name for c in judge(contract(), killed_and_restarted().history).checks]
+
     def test_a_job_completed_before_its_last_step_fails(self) -> None:
         result = judge(contract(), Tape().start(steps=60).train(1, 5).done(5).history)
         assert check(result, "job done").verdict.reason == "the job was completed at step 5 of 60"
