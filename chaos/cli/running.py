@@ -18,7 +18,7 @@ import msgspec
 
 from chaos.cli.asking import overrides
 from chaos.cli.judging import CONTRACT, digest, judge_folder, nearby, replay_command, show, write_reports
-from chaos.errors import Exit, SpecError, TargetError
+from chaos.errors import ChaosError, Exit, SpecError, TargetError
 from chaos.experiment import Experiment, Schedule
 from chaos.journal import mask
 from chaos.judge import Contract, series
@@ -44,7 +44,11 @@ def main(call: argparse.Namespace) -> int:
         return Exit.PASS
     codes: list[Exit] = []
     for experiment, schedule in planned:
-        codes.append(_repeat(experiment, schedule, call))
+        try:
+            codes.append(_repeat(experiment, schedule, call))
+        except ChaosError as error:  # what the others said, or will say, must not be lost over it
+            print(f"chaos: {error}", file=sys.stderr)
+            codes.append(error.exit)
         if codes[-1] in (Exit.INTERRUPTED, Exit.TERMINATED, Exit.HEAL_FAILED):
             break
     return max(codes, key=_GRAVITY.index)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 from judge.histories import Tape
 
-from chaos.cli import main
+from chaos.cli import main, running
 from chaos.cli.judging import digest
-from chaos.errors import Exit
+from chaos.errors import Exit, TargetError
 from cli.recorded import record
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,20 @@ def test_a_mistake_in_the_last_file_costs_no_run_of_the_first(tmp_path: Path) ->
     bad.write_text("method: []\n")
     assert main(["run", CONTROL, str(bad), "--out", str(tmp_path / "runs")]) == Exit.USAGE
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_cannot_begin_hides_no_failure_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: Iterator[Exit | TargetError] = iter((Exit.FAIL, TargetError("somebody else uses this target"), Exit.PASS))
+
+    def end(*_: object) -> Exit:
+        outcome = next(ends)
+        if isinstance(outcome, TargetError):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(running, "_repeat", end)
+    assert main(["run", CONTROL, CONTROL, CONTROL]) == Exit.FAIL
+    assert next(ends, None) is None
 
 
 @pytest.mark.parametrize("text", ["nodes", "=4", "nodse=4", "nodes=many"])
