@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 EXPERIMENT ?= experiments/partition_during_checkpoint.yaml
 N      ?= 1
 
-.PHONY: run test check bench proof clean setup
+.PHONY: run test check bench proof kill clean setup
 .DEFAULT_GOAL := run
 
 setup: $(STAMP)
@@ -31,6 +31,10 @@ bench: $(STAMP)
 
 proof: $(STAMP)
 	$(BIN)/python -m ci.proof -n $(N)
+
+# SIGKILL to the harness at N random moments of a run: nothing may be left after two seconds.
+kill: $(STAMP)
+	$(BIN)/python -m ci.kill -n $(N)
 
 clean:
 	rm -rf runs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache test-output
