@@ -25,6 +25,27 @@ def checks(contract: Contract, history: History) -> list[Check]:
     return found
 
 
+def blind(contract: Contract, history: History) -> list[Check]:
+    """A check for each condition of `abort` whose probe never had data: nothing watched over the run."""
+    promised = {f"probe:{promise.name}" for promise in contract.hypotheses}
+    last: dict[str, Event] = {}
+    saw: set[str] = set()
+    for event in history.of("probe.sampled"):
+        if event.source not in promised:
+            last[event.source] = event
+            if event.get("value") is not None:
+                saw.add(event.source)
+    return [
+        Check(
+            name=f"abort {source.removeprefix('probe:')}",
+            kind=Kind.RUN,
+            verdict=unknown(f"its probe never had data ({event.get('error') or 'null'}): nobody watched", (event.seq,)),
+        )
+        for source, event in last.items()
+        if source not in saw
+    ]
+
+
 def unprovoked(recoveries: Sequence[Recovery]) -> list[Check]:
     """A check where the target failed although nobody had broken anything: nobody can tell a bug from a bad machine."""
     found = [r for r in recoveries if r.need is Need.UNPROVOKED]

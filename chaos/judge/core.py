@@ -44,6 +44,7 @@ def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str,
     checks = (
         *conduct.checks(contract, history),
         *conduct.unprovoked(recoveries),
+        *conduct.blind(contract, history),
         *hypotheses.checks(contract, history, view),
         *budget.checks(contract.budget, history, recoveries),
         *(Check(name=kind, kind=Kind.INVARIANT, id=i.id, verdict=_held(i, history)) for kind, i in invariants),

@@ -366,6 +366,15 @@ class TestRun:
         assert "(epoch 2); the target broke by itself" in check(result, "no other failure").verdict.reason
         assert "no other failure" not in [c.name for c in judge(contract(), killed_and_restarted().history).checks]
 
+    def test_an_abort_condition_that_never_had_data_watched_over_nothing(self) -> None:
+        for value, outcome in ((None, Outcome.UNKNOWN), (0.5, Outcome.PASS)):
+            tape = killed_and_restarted()
+            tape.add("probe.sampled", "probe:host.memory", value=None, error="PermissionError")
+            tape.add("probe.sampled", "probe:host.memory", value=value)
+            result = judge(contract(), tape.history)
+            assert result.outcome is outcome
+            assert ("abort host.memory" in [c.name for c in result.checks]) is (value is None)
+
     def test_a_job_completed_before_its_last_step_fails(self) -> None:
         result = judge(contract(), Tape().start(steps=60).train(1, 5).done(5).history)
         assert check(result, "job done").verdict.reason == "the job was completed at step 5 of 60"
