@@ -5,12 +5,12 @@ Listing kinds reads file names and metadata only; a plugin's module is imported 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any, NamedTuple, cast
 
@@ -40,10 +40,11 @@ class Registry:
     def __init__(self, packages: Mapping[str, str] | None = None, *, entry_points: bool = True) -> None:
         self._packages = {group: f"chaos.{group}" for group in GROUPS} if packages is None else packages
         self._entry_points = entry_points
+        self._known: dict[str, Mapping[str, Source]] = {}
 
     def kinds(self, group: str) -> tuple[str, ...]:
         """Every kind of the group, sorted; imports no plugin."""
-        return tuple(sorted(self._sources[group]))
+        return tuple(sorted(self._sources(group)))
 
     def fault(self, kind: str) -> type[Fault[Any]]:
         """The class of a fault; PluginError when it is unknown or does not load. Likewise the three below."""
@@ -60,7 +61,7 @@ class Registry:
 
     def find(self, group: str, kind: str) -> type:
         """The class of `kind`. Its type is known by its group alone: hence the casts above, the only ones."""
-        source = self._sources[group].get(kind)
+        source = self._sources(group).get(kind)
         if source is None:
             raise PluginError(f"unknown {group[:-1]} `{kind}`{_hint(kind, self.kinds(group), group)}")
         try:
@@ -76,42 +77,44 @@ class Registry:
             raise PluginError(f"{group[:-1]} `{kind}`: {source} is no {GROUPS[group].__name__}")
         return found
 
-    @cached_property
-    def _sources(self) -> Mapping[str, Mapping[str, Source]]:
-        found: dict[str, dict[str, Source]] = {group: {} for group in GROUPS}
-        for group, kind, source in (*self._built_in(), *(_published() if self._entry_points else ())):
-            if kind in found[group]:
-                raise PluginError(f"two {group} of kind `{kind}`: {found[group][kind]} and {source}")
-            found[group][kind] = source
-        return found
+    def _sources(self, group: str) -> Mapping[str, Source]:
+        if group not in self._known:
+            found: dict[str, Source] = {}
+            for kind, source in (*self._built_in(group), *(_published(group) if self._entry_points else ())):
+                if kind in found:
+                    raise PluginError(f"two {group} of kind `{kind}`: {found[kind]} and {source}")
+                found[kind] = source
+            self._known[group] = found
+        return self._known[group]
 
-    def _built_in(self) -> Iterator[tuple[str, str, Source]]:
-        for group, package in self._packages.items():
-            spec = find_spec(package)
-            for name in _modules(list(spec.submodule_search_locations or ()) if spec else [], "", group != "drivers"):
-                yield group, name.replace("_", "-"), Source(f"{package}.{name}")
+    def _built_in(self, group: str) -> Iterator[tuple[str, Source]]:
+        package = self._packages.get(group)
+        spec = find_spec(package) if package else None
+        for name in _modules(list(spec.submodule_search_locations or ()) if spec else [], "", group != "drivers"):
+            yield name.replace("_", "-"), Source(f"{package}.{name}")
 
 
-def _published() -> Iterator[tuple[str, str, Source]]:
-    if not _anyone_publishes():
+def _published(group: str) -> Iterator[tuple[str, Source]]:
+    if not _anyone_publishes(group):
         return
     from importlib.metadata import entry_points
 
-    published = entry_points()
-    for group in GROUPS:
-        for point in published.select(group=f"chaos.{group}"):
-            yield group, point.name, Source(point.module, point.attr)
+    for point in entry_points(group=f"chaos.{group}"):
+        yield point.name, Source(point.module, point.attr)
 
 
-def _anyone_publishes() -> bool:
-    """Whether an installed distribution names one of our groups.
+def _anyone_publishes(group: str) -> bool:
+    """Whether an installed distribution names that group.
 
     Asked first, since mostly none does: to import `importlib.metadata` takes longer than to read an experiment.
     """
-    for folder in map(Path, sys.path):
-        for file in folder.glob("*-info/entry_points.txt"):
-            if any(f"[chaos.{group}]" in file.read_text(encoding="utf-8") for group in GROUPS):
-                return True
+    for folder in sys.path:
+        with suppress(OSError):
+            for name in os.listdir(folder or "."):
+                if name.endswith("-info"):
+                    with suppress(OSError), open(f"{folder or '.'}/{name}/entry_points.txt", "rb") as file:
+                        if f"[chaos.{group}]".encode() in file.read():
+                            return True
     return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import traceback
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     top.add_argument("--version", action="version", version=f"mlchaos {__version__}")
-    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB", prog="chaos")
 
     def verb(name: str, where: str, text: str) -> argparse.ArgumentParser:
         added = verbs.add_parser(name, help=text, description=text)
@@ -74,7 +75,10 @@ def _count(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code, whatever becomes of what is printed."""
     with patient():
-        return _main(parser().parse_args(arguments))
+        code = _main(parser().parse_args(arguments))
+    if arguments is None:
+        gc.freeze()  # the program ends here: what the system is about to reclaim need not be searched for cycles
+    return code
 
 
 def _main(call: argparse.Namespace) -> int:

@@ -65,7 +65,8 @@ def write_reports(folder: Path, result: Result, history: History, replay: str) -
     from chaos.report.page import Background
 
     schedule = _decode(folder / SCHEDULE, Schedule)
-    notes = {action.kind: _fidelity(action.kind) for action in schedule.actions}
+    registry = Registry()
+    notes = {action.kind: _fidelity(action.kind, registry) for action in schedule.actions}
     written = write(folder, result, history, Background(notes, schedule, replay))
     return {
         "report": written.report,
@@ -103,9 +104,9 @@ def nearby(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _fidelity(kind: str) -> str:
+def _fidelity(kind: str, registry: Registry) -> str:
     try:
-        return Registry().fault(kind).fidelity
+        return registry.fault(kind).fidelity
     except ChaosError:  # a plugin that is not installed on the machine where the report is made
         return ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
-import secrets
 import signal
 import sys
 import time
@@ -138,7 +137,7 @@ def _say_troubles(ran: RunResult, verbose: bool) -> None:
 def _new_folder(out: Path, name: str) -> Path:
     """A folder of its own for each run, whatever else runs at the same time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = out.resolve() / f"{stamp}-{name}-{secrets.token_hex(3)}"
+    folder = out.resolve() / f"{stamp}-{name}-{os.urandom(3).hex()}"
     try:
         folder.mkdir(parents=True)
     except OSError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 import anyio
@@ -128,6 +127,8 @@ class Guard:
         recorder.listen(["method.started"], self._method_started)
 
     def _method_started(self, _: Event) -> None:
+        from statistics import median  # costs start-up more than all else here
+
         for source, values in self._before.items():
             if values:
                 self._bounds[source] = _times(self._guards[source].bound, median(values))
