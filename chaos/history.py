@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One recorded fact.
 
     `seq` is the order in which the harness recorded it: the one total order of a run, from 0, without gaps.

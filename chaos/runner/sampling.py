@@ -114,23 +114,29 @@ class Gate:
 class Guard:
     """Ends the run at the first sample that leaves a bound of `abort`. A sample without a value is no reason to.
 
-    A bound that is relative to the baseline counts from the start of the method, against the median until then.
+    Until the target is ready nothing is too little yet: only `at-most` counts. A bound that is relative to the baseline
+    counts from the start of the method, against the median until then.
     """
 
     def __init__(self, hypotheses: Sequence[Hypothesis], recorder: Recorder, ending: Ending) -> None:
         self._guards = {f"probe:{h.name}": h for h in hypotheses}
         self._before: dict[str, list[float]] = {source: [] for source, h in self._guards.items() if h.of_baseline}
         self._bounds = {source: h.bound for source, h in self._guards.items() if not h.of_baseline}
+        self._ready = False
         self._recorder = recorder
         self._ending = ending
         recorder.listen(["probe.sampled"], self._sampled)
+        recorder.listen(["target.ready"], self._target_ready)
         recorder.listen(["method.started"], self._method_started)
 
-    def _method_started(self, _: Event) -> None:
-        from statistics import median  # costs start-up more than all else here
+    def _target_ready(self, _: Event) -> None:
+        self._ready = True
 
+    def _method_started(self, _: Event) -> None:
         for source, values in self._before.items():
             if values:
+                from statistics import median  # costs start-up more than all else here
+
                 self._bounds[source] = _times(self._guards[source].bound, median(values))
         self._before.clear()
 
@@ -140,7 +146,7 @@ class Guard:
             return
         if event.source in self._before:
             self._before[event.source].append(value)
-        elif bound is not None and not bound.holds(value):
+        elif bound is not None and not (bound if self._ready else Condition(at_most=bound.at_most)).holds(value):
             name = self._guards[event.source].name
             if self._ending.ask("abort", f"{name} is {value}"):
                 self._recorder.record("harness", "abort.triggered", {"name": name, "value": value})

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from chaos.api import Files, Launch, Links, Member, Signals
-from chaos.drivers.process import Process, events
+from chaos.drivers.process import Process, events, kernel
 from chaos.errors import NotLanded, TargetError
 from chaos.testing import Recorder
 
@@ -76,6 +76,20 @@ async def test_what_a_target_can_do_depends_on_the_lab(stage: Recorder, launch: 
         assert isinstance(target, Files)
         assert isinstance(target, Links) == lab
         await target.wait_ready()
+
+
+async def test_a_target_without_members_needs_no_lab_and_never_ends(tmp_path: Path, stage: Recorder) -> None:
+    nothing = Launch(spec={"members": [], "nodes": []}, settings={}, folder=tmp_path, base=tmp_path, points=())
+    before = kernel.children()
+    async with Process().open(nothing, stage) as target:
+        await target.wait_ready()
+        assert kernel.children() == before
+        assert target.members() == ()
+        assert isinstance(target, Files)
+        assert target.data_root().is_dir()
+        with anyio.move_on_after(0.01) as limit:
+            await target.wait_finished()
+        assert limit.cancelled_caught
 
 
 async def test_a_forked_child_becomes_a_member_when_it_says_hello(stage: Recorder, launch: Make, lab: bool) -> None:

@@ -66,6 +66,18 @@ async def test_a_probe_of_the_abort_is_taken_while_the_target_starts(play: Play)
     assert LOG == ["closed"]
 
 
+@pytest.mark.parametrize(("until", "reason"), [(9.0, "finished"), (99.0, "abort")])
+async def test_nothing_is_too_little_before_the_target_is_ready(play: Play, until: float, reason: str) -> None:
+    class Slow(FakeTarget):
+        async def wait_ready(self) -> None:
+            await anyio.sleep(10)
+
+    alive = steady("alive", read=lambda now: 0 if now < until else 1, at_least=1)  # until then nobody lives
+    result, history = await play(experiment(step(), abort=(alive,)), target=Slow)
+    assert result.reason == reason
+    assert [e.t for e in history.of("abort.triggered")] == ([10.0] if reason == "abort" else [])
+
+
 async def test_a_probe_sees_the_members_and_what_happened_lately(play: Play) -> None:
     async def script(target: FakeTarget) -> int:
         for _ in range(10):

@@ -23,6 +23,11 @@ class Process(Driver, frozen=True, kw_only=True):
         return decode(spec).slots()
 
     def open(self, launch: Launch, stage: Stage) -> AbstractAsyncContextManager[Target]:
+        spec = decode(launch.spec)
+        if spec.empty:
+            from chaos.drivers.process.nobody import open_nobody
+
+            return open_nobody(launch)
         from chaos.drivers.process.opening import open_target
 
-        return open_target(decode(launch.spec), launch, stage)
+        return open_target(spec, launch, stage)

@@ -86,6 +86,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         """Seconds between SIGTERM and SIGKILL."""
         return parse_duration(self.stop_grace)
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is nobody to start, to wait for or to connect."""
+        return not (self.members or self.nodes or self.announced or self.ready)
+
     def node_names(self) -> tuple[str, ...]:
         """All nodes, in order of declaration."""
         return tuple(str(node["name"]) for _, node in self._expand("nodes", self.nodes, {}))
