@@ -15,7 +15,6 @@ from chaos.verdict import Outcome, failed
 from .scripted import Script, check, partition_run, result_of
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
-OPTIONAL_END = {"th"}
 
 
 class Tree(HTMLParser):
@@ -31,7 +30,7 @@ class Tree(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        if tag not in VOID | OPTIONAL_END:
+        if tag not in VOID:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
