@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
 
 from chaos.errors import Problem
@@ -71,13 +71,12 @@ class Invalid:
 INVALID = Invalid()
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A value and its place. `keys` says where each key of a mapping stands; `size` and `height` measure the tree."""
 
     place: Place
     value: Scalar | Invalid | list[Node] | dict[str, Node]
-    keys: Mapping[str, Place] = field(default_factory=dict)
+    keys: Mapping[str, Place] = {}
     size: int = 1
     height: int = 1
 
@@ -92,9 +91,9 @@ class Node:
     def each(self, change: Callable[[Node], Node]) -> Node:
         """The same tree with every scalar replaced by `change` of it."""
         if isinstance(self.value, list):
-            return replace(self, value=[node.each(change) for node in self.value])
+            return msgspec.structs.replace(self, value=[node.each(change) for node in self.value])
         if isinstance(self.value, dict):
-            return replace(self, value={key: node.each(change) for key, node in self.value.items()})
+            return msgspec.structs.replace(self, value={key: node.each(change) for key, node in self.value.items()})
         return change(self)
 
 
@@ -170,8 +169,7 @@ class _TooMuch(Exception):
     """A limit was passed; told already, nothing further is to be read."""
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A collection whose end has not come yet."""
 
     place: Place

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from chaos.history import Event
 from chaos.report.lines import how_ended, items, struck
@@ -20,8 +21,7 @@ _PHASES = {
 }
 
 
-@dataclass(slots=True)
-class Row:
+class Row(msgspec.Struct):
     """One member as its last events show it."""
 
     name: str
@@ -35,8 +35,7 @@ class Row:
     generation: int | None = None
 
 
-@dataclass(slots=True)
-class Standing:
+class Standing(msgspec.Struct):
     """A fault that stands now."""
 
     kind: str
@@ -44,12 +43,11 @@ class Standing:
     members: frozenset[str]
 
 
-@dataclass(slots=True)
-class Board:
+class Board(msgspec.Struct):
     """Feed it every event in order; read it at any time. Constant work an event, memory by members."""
 
-    rows: dict[str, Row] = field(default_factory=dict)
-    faults: dict[str, Standing] = field(default_factory=dict)  # step of the method -> the fault that stands
+    rows: dict[str, Row] = {}
+    faults: dict[str, Standing] = {}  # step of the method -> the fault that stands
     phase: str = "preparing"
     step: int | None = None  # the last step completed by any rank
     steps: int | None = None  # of the whole job

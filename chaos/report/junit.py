@@ -27,7 +27,7 @@ def encode(runs: Iterable[tuple[Result, History]], *, numbered: bool = False) ->
     from junit_xml import to_xml_report_string
 
     suites = [_suite(result, history, f"#{n}" if numbered else "") for n, (result, history) in enumerate(runs, 1)]
-    document: str = to_xml_report_string(suites, encoding="utf-8")
+    document: str = to_xml_report_string(suites, prettyprint=False, encoding="utf-8")
     return document.encode()
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from chaos.history import Event, History
 from chaos.report.board import is_freeze
@@ -119,8 +120,7 @@ _EPOCHS = ("step.completed", "checkpoint.loaded", "checkpoint.loading", "group.f
 _WATCHED = ("member.started", "member.exited", "fault.landed", "fault.healed", "epoch.issued", *_EPOCHS)
 
 
-@dataclass(slots=True)
-class _Track:
+class _Track(msgspec.Struct):
     """A lane in the making: what the member is since when."""
 
     name: str
@@ -131,7 +131,7 @@ class _Track:
     why: str = ""
     epoch: int | None = None
     since: float = 0.0
-    spans: list[Span] = field(default_factory=list)
+    spans: list[Span] = []
 
     def turn(self, t: float, state: str, why: str = "") -> None:
         if state != self.state:
