@@ -292,6 +292,17 @@ async def test_the_target_has_ended_when_the_deciding_role_exits(stage: Recorder
         assert (finished.code, finished.member) == (3, "leader")
 
 
+async def test_the_target_has_ended_when_nobody_of_the_deciding_role_is_left(stage: Recorder, launch: Make) -> None:
+    dead = "raise SystemExit(75)"
+    ends = {"role": "leader", "codes": [0, 1]}
+    plan = launch({"a": SLEEPER, "first": dead, "second": dead}, lab=False, ends=ends)
+    for member in plan.spec["members"][1:]:
+        member["role"] = "leader"
+    async with Process().open(plan, stage) as target:
+        assert (await target.wait_finished()).code == 75
+        assert {member.name for member in target.members()} == {"a"}
+
+
 async def test_a_member_that_ignores_sigterm_is_killed_after_the_grace(stage: Recorder, launch: Make) -> None:
     source = """
         import signal

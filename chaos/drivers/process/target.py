@@ -248,9 +248,11 @@ class ProcessTarget(Processes):
         for name, code in self._ended.items():
             if ends and code in ends.codes and self._slots[name].role == ends.role:
                 return Finished(code=code or 0, member=name)
-        started = {program.name for program in self._recipe.programs}
-        if self._started.is_set() and started and started <= self._ended.keys():
-            name, code = next(((n, c) for n, c in self._ended.items() if c != 0), tuple(self._ended.items())[-1])
+        # Nobody is left who could decide: of the role that does, or at all.
+        deciding = [p.name for p in self._recipe.programs if not ends or self._slots[p.name].role == ends.role]
+        if self._started.is_set() and deciding and self._ended.keys() >= set(deciding):
+            codes = {name: self._ended[name] for name in self._ended if name in deciding}
+            name, code = next(((n, c) for n, c in codes.items() if c != 0), tuple(codes.items())[-1])
             return Finished(code=-1 if code is None else code, member=name)
         return None
 

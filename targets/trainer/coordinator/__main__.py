@@ -1,6 +1,6 @@
 """`python -m targets.trainer.coordinator [--index 0|1]`: lead or stand by until the job has ended.
 
-Exits with 0 when it is completed, 1 when it failed.
+Exits with 0 when it is completed, 1 when it failed, 75 when the store did not answer for `give_up`.
 """
 
 from __future__ import annotations

@@ -34,10 +34,16 @@ class Lease:
         self.epoch = 0
         self.previous: str | None = None  # who held it before
         self._expires, self._turn = -math.inf, anyio.Lock()
+        self._answered = anyio.current_time()
 
     @property
     def valid(self) -> bool:
         return anyio.current_time() < self._expires
+
+    @property
+    def unanswered(self) -> float:
+        """Seconds since the store last answered a request for the lease, or since the first one."""
+        return anyio.current_time() - self._answered
 
     def check(self) -> None:
         """Raise Deposed unless the lease still lasts."""
@@ -53,6 +59,7 @@ class Lease:
                 holder=self._holder, ttl=self._settings.lease_ttl, nonce=self._nonce, deadline=self._settings.lease_ttl,
             )  # fmt: skip
         except Refused as refused:
+            self._answered = anyio.current_time()
             if refused.error == "finished":
                 raise Finished(refused.fields["outcome"]) from None
             return min(max(float(refused.fields.get("remaining", 0.0)), 0.02), self._settings.lease_renew)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 import anyio
@@ -19,6 +20,7 @@ from targets.trainer.coordinator.vault import Vault
 from targets.trainer.settings import Address, Place, Settings
 from targets.trainer.wire_async import AsyncCaller
 
+NO_STORE = os.EX_TEMPFAIL  # not the job's code: whoever is cut off from the store cannot know what became of the job
 AUTOPSY = 0.3  # for the last leader to answer a connection
 
 
@@ -30,7 +32,7 @@ class Coordinator:
         self._store = AsyncCaller(store, place.member, try_timeout=settings.try_timeout)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> int:
-        """The exit code for the job; started once members may connect and the lease was asked for."""
+        """The exit code: the job's, or NO_STORE after `give_up` without an answer of the store; started once members may connect and the lease was asked for."""
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._door.listen)
             code = await self._terms(task_status)
@@ -45,6 +47,8 @@ class Coordinator:
             task_status.started()
             while True:
                 while pause:
+                    if lease.unanswered > self._settings.give_up:
+                        return NO_STORE
                     await anyio.sleep(pause)
                     pause = await lease.try_acquire()
                 code = await self._term(lease)

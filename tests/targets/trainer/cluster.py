@@ -281,6 +281,7 @@ class Cluster:
                     await self.start_coordinator(index)
                 for index in range(self.settings.nodes):
                     self.start_node(f"n{index}")
+                self.stop_store = server.close
                 yield
                 self.tasks.cancel_scope.cancel()
         finally:

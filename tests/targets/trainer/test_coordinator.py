@@ -9,9 +9,10 @@ import anyio
 import pytest
 
 from chaos.faults.checkpoint.corrupt import damage
+from targets.trainer.coordinator.term import NO_STORE
 from targets.trainer.store import durable
 
-from .cluster import MakeCluster, Points
+from .cluster import MakeCluster, Points, poll
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -246,7 +247,7 @@ async def test_a_state_that_fails_the_canary_is_rolled_back(make: MakeCluster) -
 
 
 async def test_a_notice_is_answered_by_a_checkpoint_and_a_smaller_group(make: MakeCluster) -> None:
-    cluster = make(steps=200, checkpoint_every=100)
+    cluster = make(steps=1200, checkpoint_every=1000)  # no cut of its own comes in between
     async with cluster.running():
         await cluster.until("group.formed")
         await anyio.sleep(0.05)
@@ -254,7 +255,7 @@ async def test_a_notice_is_answered_by_a_checkpoint_and_a_smaller_group(make: Ma
         urgent = await cluster.until("checkpoint.committed")
         shrunk = await cluster.until("group.formed", world=2)
         assert await cluster.end() == 0
-    assert 0 < urgent["step"] < 100
+    assert 0 < urgent["step"] < 1000
     assert shrunk["step"] == urgent["step"]
     assert cluster.events.of("path.exercised", name="preempt.drain")
     assert [e["class"] for e in cluster.events.of("failure.detected")] == ["preempted"]
@@ -277,6 +278,17 @@ async def test_a_job_without_enough_nodes_fails_instead_of_waiting_for_ever(make
         cluster.nodes["n1"].kill()
         assert await cluster.end() == 1
     assert cluster.events.of("job.failed")
+
+
+async def test_without_a_store_no_coordinator_stays_for_ever(make: MakeCluster) -> None:
+    cluster = make(steps=10_000, give_up=0.5)
+    async with cluster.running():
+        await cluster.until("group.formed")
+        cluster.stop_store()
+        with anyio.fail_after(15):
+            await poll(lambda: len(cluster.codes) == 2)
+    assert set(cluster.codes.values()) == {NO_STORE}
+    assert not cluster.events.of("job.failed")  # they cannot know
 
 
 async def test_a_group_that_never_saves_again_is_given_up(make: MakeCluster) -> None:
