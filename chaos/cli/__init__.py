@@ -6,57 +6,91 @@ import argparse
 import gc
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import NamedTuple
 
 from chaos import __version__
-from chaos.cli.output import patient
+from chaos.cli.output import columns, patient
 from chaos.errors import ChaosError, Exit, SpecError
 
 EXITS = """exit codes: 0 pass · 1 a hypothesis, budget or invariant failed · 2 the file or the call is wrong ·
 3 inconclusive · 4 a heal failed · 130 interrupted (healed first)"""
 
 
-def parser() -> argparse.ArgumentParser:
-    """The verbs and their options."""
+def parser(only: str = "") -> argparse.ArgumentParser:
+    """The verbs and their options; of one verb `only`, where it is one: the others cost it start-up."""
     top = argparse.ArgumentParser(
-        prog="chaos", description="Proves that ML systems recover.", epilog=EXITS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+        prog="chaos", description="Proves that ML systems recover.", epilog=EXITS, formatter_class=_Help
+    )
     top.add_argument("--version", action="version", version=f"mlchaos {__version__}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB", prog="chaos")
+    for name in [only] if only in VERBS else VERBS:
+        verb = VERBS[name]
+        added = verbs.add_parser(name, help=verb.text, description=verb.text, formatter_class=_Help)
+        added.set_defaults(where=verb.where)
+        verb.options(added)
+    return top
 
-    def verb(name: str, where: str, text: str) -> argparse.ArgumentParser:
-        added = verbs.add_parser(name, help=text, description=text)
-        added.set_defaults(where=where)
-        return added
 
-    run = verb("run", "running", "run experiments and judge them")
-    run.add_argument("files", nargs="+", metavar="FILE", help="experiment files")
-    _variation(run)
-    run.add_argument("--repeat", type=_count, default=1, metavar="N", help="run each N times; adds the spread")
-    run.add_argument("--out", default="runs", metavar="DIR", help="where the runs' folders go (default: runs)")
-    run.add_argument("--plan", action="store_true", help="show members, moments and limits; run nothing")
-    run.add_argument("--no-lab", action="store_true", help="no namespaces: process faults only")
-    loud = run.add_mutually_exclusive_group()
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal, found without `shutil`, whose import takes longer than all that is parsed."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=columns() - 2)
+
+
+class Verb(NamedTuple):
+    """A module of this package, what the verb does, and its options."""
+
+    where: str
+    text: str
+    options: Callable[[argparse.ArgumentParser], object]
+
+
+def _run(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("files", nargs="+", metavar="FILE", help="experiment files")
+    _variation(verb)
+    verb.add_argument("--repeat", type=_count, default=1, metavar="N", help="run each N times; adds the spread")
+    verb.add_argument("--out", default="runs", metavar="DIR", help="where the runs' folders go (default: runs)")
+    verb.add_argument("--plan", action="store_true", help="show members, moments and limits; run nothing")
+    verb.add_argument("--no-lab", action="store_true", help="no namespaces: process faults only")
+    loud = verb.add_mutually_exclusive_group()
     loud.add_argument("-q", "--quiet", action="store_true", help="only the end")
     loud.add_argument("-v", "--verbose", action="store_true", help="every event, and tracebacks")
 
-    validate = verb("validate", "asking", "check experiment files; all mistakes at once")
-    validate.add_argument("files", nargs="+", metavar="FILE")
-    _variation(validate)
-    verb("schema", "asking", "print the JSON Schema of the experiment file")
-    kinds = verb("list", "asking", "list faults, probes, invariants and drivers")
-    kinds.add_argument("group", nargs="?", choices=("faults", "probes", "invariants", "drivers"))
-    explain = verb("explain", "asking", "what a fault, probe, invariant or driver does and promises")
-    explain.add_argument("kind", metavar="KIND", help="such as network.partition or fenced-writer")
-    doctor = verb("doctor", "asking", "what this machine can do, and how to mend what it cannot")
-    doctor.add_argument("--json", action="store_true", help="as JSON")
 
-    for name, text in (("judge", "judge a recorded run again"), ("report", "judge again and write the reports")):
-        again = verb(name, "again", text)
-        again.add_argument("run", metavar="RUN", help="a run's folder, or its journal.jsonl")
-    return top
+def _validate(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("files", nargs="+", metavar="FILE")
+    _variation(verb)
+
+
+def _list(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("group", nargs="?", choices=("faults", "probes", "invariants", "drivers"))
+
+
+def _explain(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("kind", metavar="KIND", help="such as network.partition or fenced-writer")
+
+
+def _doctor(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--json", action="store_true", help="as JSON")
+
+
+def _recorded(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("run", metavar="RUN", help="a run's folder, or its journal.jsonl")
+
+
+VERBS = {
+    "run": Verb("running", "run experiments and judge them", _run),
+    "validate": Verb("asking", "check experiment files; all mistakes at once", _validate),
+    "schema": Verb("asking", "print the JSON Schema of the experiment file", lambda _: None),
+    "list": Verb("asking", "list faults, probes, invariants and drivers", _list),
+    "explain": Verb("asking", "what a fault, probe, invariant or driver does and promises", _explain),
+    "doctor": Verb("asking", "what this machine can do, and how to mend what it cannot", _doctor),
+    "judge": Verb("again", "judge a recorded run again", _recorded),
+    "report": Verb("again", "judge again and write the reports", _recorded),
+}
 
 
 def _variation(verb: argparse.ArgumentParser) -> None:
@@ -75,7 +109,8 @@ def _count(text: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code, whatever becomes of what is printed."""
     with patient():
-        code = _main(parser().parse_args(arguments))
+        words = sys.argv[1:] if arguments is None else arguments
+        code = _main(parser(only=words[0] if words else "").parse_args(words))
     if arguments is None:
         gc.freeze()  # the program ends here: what the system is about to reclaim need not be searched for cycles
     return code

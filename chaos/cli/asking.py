@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
 from chaos.errors import ChaosError, Exit, SpecError
@@ -53,8 +52,14 @@ def schema(call: argparse.Namespace) -> int:
     """The JSON Schema of the experiment file."""
     from chaos.catalogue import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    _print_json(json_schema())
     return Exit.PASS
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    print(json.dumps(value, indent=2))
 
 
 def kinds(call: argparse.Namespace) -> int:
@@ -85,7 +90,7 @@ def doctor(call: argparse.Namespace) -> int:
 
     rows = examine(Registry().driver("process")())
     if call.json:
-        print(json.dumps([{"name": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in rows], indent=2))
+        _print_json([{"name": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in rows])
         return Exit.PASS
     for row in rows:
         print(f"{'ok' if row.ok else '--'}  {row.name:18} {row.detail}")

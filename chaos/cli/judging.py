@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from chaos.cli.output import columns
 from chaos.errors import ChaosError, JournalError
 from chaos.experiment import Schedule
 from chaos.history import History
@@ -87,12 +88,11 @@ def replay_command(path: str, schedule: Schedule, overrides: dict[str, str], lab
 def show(result: Result, history: History, files: dict[str, Path]) -> None:
     """Print the summary, coloured on a terminal."""
     import os
-    import shutil
 
     from chaos.report.summary import summary
 
     color = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    width = max(72, min(140, shutil.get_terminal_size((100, 24)).columns))
+    width = max(72, min(140, columns()))
     sys.stdout.write(
         summary(result, history, files={name: nearby(path) for name, path in files.items()}, width=width, color=color)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from io import TextIOWrapper
 from typing import Any, TextIO
 
@@ -37,6 +37,14 @@ class Patient:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._stream.fileno())
         os.close(null)
+
+
+def columns() -> int:
+    """The width of the terminal; where there is none, one that fits most places."""
+    found = 0
+    with suppress(ValueError, OSError):
+        found = int(os.environ["COLUMNS"]) if "COLUMNS" in os.environ else os.get_terminal_size(1).columns
+    return found if found > 0 else 100
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from judge.histories import Tape
 
-from chaos.cli import main, running
+from chaos.cli import VERBS, main, parser, running
 from chaos.cli.judging import digest
 from chaos.errors import Exit, TargetError
 from cli.recorded import record
@@ -31,6 +31,20 @@ def test_help_imports_nothing_heavy_and_no_plugin() -> None:
     loaded = set(done.stderr.split())
     assert "chaos.cli" in loaded
     assert not loaded & {"torch", "numpy", "rich", "yaml", "anyio", "msgspec", "pyroute2", "chaos.api"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_alone_is_parsed_as_among_the_others(verb: str) -> None:
+    more = {"run": ["x"], "validate": ["x"], "explain": ["x"], "judge": ["x"], "report": ["x"]}.get(verb, [])
+    assert parser(only=verb).parse_args([verb, *more]) == parser().parse_args([verb, *more])
+
+
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["rum"], []])
+def test_help_and_complaints_name_what_there_is(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(words)
+    said = capsys.readouterr()
+    assert ("--repeat N" if words[:1] == ["run"] else "VERB") in said.out + said.err
 
 
 def test_every_mistake_of_every_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

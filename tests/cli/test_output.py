@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from judge.histories import Tape, killed_and_restarted
 
+from chaos.cli.output import columns
 from chaos.errors import Exit
 from cli.recorded import record
 
@@ -47,3 +48,12 @@ def test_what_is_opened_first_does_not_become_standard_output(tmp_path: Path) ->
     before = (tmp_path / "journal.jsonl").read_bytes()
     subprocess.run(["sh", "-c", f"{command} >&-"], cwd=ROOT, check=False)
     assert (tmp_path / "journal.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(("told", "width"), [("80", 80), ("0", 100), ("wide", 100), (None, 100)])
+def test_a_width_that_is_none_is_an_ordinary_one(monkeypatch: pytest.MonkeyPatch, told: str | None, width: int) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("os.get_terminal_size", lambda _: os.terminal_size((0, 0)))
+    if told is not None:
+        monkeypatch.setenv("COLUMNS", told)
+    assert columns() == width
