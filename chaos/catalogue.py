@@ -15,7 +15,7 @@ from chaos.experiment import Limits, Rpo, Rto
 from chaos.load.reader import describe
 from chaos.load.schema import json_schema
 from chaos.load.triggers import BESIDE
-from chaos.registry import GROUPS, Registry, did_you_mean
+from chaos.registry import GROUPS, Registry, did_you_mean, installed
 from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson, Trigger
 from chaos.units import EXAMPLES, format_duration, format_ratio, format_size
 
@@ -40,14 +40,14 @@ class Row(NamedTuple):
 
 def list_kinds(group: str | None = None, registry: Registry | None = None) -> tuple[Row, ...]:
     """Every kind of a group (None: of all), in the order of the groups and of the alphabet."""
-    registry = registry or Registry()
+    registry = registry or installed()
     groups = GROUPS if group is None else (group,)
     return tuple(_row(registry, name, kind) for name in groups for kind in registry.kinds(name))
 
 
 def explain(kind: str, registry: Registry | None = None) -> str:
     """Everything about one kind or word, as text; PluginError with a near miss where there is none."""
-    registry = registry or Registry()
+    registry = registry or installed()
     if kind in WORDS:
         return "\n".join(_explain_word(kind))
     groups = [group for group in GROUPS if kind in registry.kinds(group)]

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
@@ -92,6 +93,12 @@ class Registry:
         spec = find_spec(package) if package else None
         for name in _modules(list(spec.submodule_search_locations or ()) if spec else [], "", group != "drivers"):
             yield name.replace("_", "-"), Source(f"{package}.{name}")
+
+
+@cache
+def installed() -> Registry:
+    """The registry of this installation; it looks for plugins once a process."""
+    return Registry()
 
 
 def _published(group: str) -> Iterator[tuple[str, Source]]:

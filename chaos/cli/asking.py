@@ -86,9 +86,9 @@ def explain(call: argparse.Namespace) -> int:
 def doctor(call: argparse.Namespace) -> int:
     """What this machine can do."""
     from chaos.doctor import examine
-    from chaos.registry import Registry
+    from chaos.registry import installed
 
-    rows = examine(Registry().driver("process")())
+    rows = examine(installed().driver("process")())
     if call.json:
         _print_json([{"name": r.name, "ok": r.ok, "detail": r.detail, "fix": r.fix} for r in rows])
         return Exit.PASS

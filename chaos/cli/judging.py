@@ -19,7 +19,7 @@ from chaos.experiment import Schedule
 from chaos.history import History
 from chaos.journal import read
 from chaos.judge import Contract, judge
-from chaos.registry import Registry
+from chaos.registry import installed
 from chaos.result import Result
 
 T = TypeVar("T")
@@ -33,8 +33,8 @@ def judge_folder(folder: Path) -> tuple[Result, History]:
         history = History(read(folder / JOURNAL))
         contract = _decode(folder / CONTRACT, Contract)
         _same_contract(folder / CONTRACT, history)
-        registry = Registry()
-        invariants = [(a.kind, msgspec.convert(a.settings, registry.invariant(a.kind))) for a in contract.invariants]
+        find = installed().invariant
+        invariants = [(a.kind, msgspec.convert(a.settings, find(a.kind))) for a in contract.invariants]
         return judge(contract, history, invariants), history
 
 
@@ -65,9 +65,9 @@ def write_reports(folder: Path, result: Result, history: History, replay: str) -
     from chaos.report.files import write
     from chaos.report.page import Background
 
-    schedule = _decode(folder / SCHEDULE, Schedule)
-    registry = Registry()
-    notes = {action.kind: _fidelity(action.kind, registry) for action in schedule.actions}
+    schedule = _read(folder / SCHEDULE).decode(errors="replace").strip()
+    landed = dict.fromkeys(str(event.get("kind")) for event in history.of("fault.landed"))
+    notes = {kind: _fidelity(kind) for kind in landed}
     written = write(folder, result, history, Background(notes, schedule, replay))
     return {
         "report": written.report,
@@ -104,19 +104,24 @@ def nearby(path: Path) -> Path:
     return path.relative_to(here) if path.is_relative_to(here) else path
 
 
-def _fidelity(kind: str, registry: Registry) -> str:
+def _fidelity(kind: str) -> str:
     try:
-        return registry.fault(kind).fidelity
+        return installed().fault(kind).fidelity
     except ChaosError:  # a plugin that is not installed on the machine where the report is made
         return ""
 
 
 def _decode(path: Path, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
+        return msgspec.json.decode(_read(path), type=kind)
+    except msgspec.MsgspecError as error:
+        raise JournalError(f"{path}: {error}") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except OSError as error:
         raise JournalError(
             f"{path}: {error.strerror}; a run's folder holds journal.jsonl, contract.json and schedule.json"
         ) from error
-    except msgspec.MsgspecError as error:
-        raise JournalError(f"{path}: {error}") from error

@@ -23,7 +23,7 @@ from chaos.journal import mask
 from chaos.judge import Contract, series
 from chaos.load import load_experiment
 from chaos.plan import plan, preview
-from chaos.registry import Registry
+from chaos.registry import installed
 from chaos.report.console import Console, Show
 from chaos.result import Result
 from chaos.runner import RunResult, run, secrets_of
@@ -108,7 +108,7 @@ def _write_contract(path: Path, experiment: Experiment) -> None:
 
 
 def _run(experiment: Experiment, schedule: Schedule, folder: Path, call: argparse.Namespace) -> RunResult:
-    driver = Registry().driver(experiment.target.driver)()
+    driver = installed().driver(experiment.target.driver)()
     loud = Show.QUIET if call.quiet else Show.ALL if call.verbose else Show.NORMAL
     about = {"contract": digest(folder / CONTRACT)}
     with Console(experiment.title, wall=experiment.limits.wall, file=sys.stdout, show=loud) as console:

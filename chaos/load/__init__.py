@@ -17,7 +17,7 @@ from chaos.load.plugins import find_kind
 from chaos.load.reader import Reader, substitute
 from chaos.load.target import load_target
 from chaos.load.triggers import HARNESS, Scope
-from chaos.registry import Registry
+from chaos.registry import Registry, installed
 
 KEYS = (
     "title", "description", "tags", "target", "settings", "seed", "steady-state-hypothesis", "method", "budget",
@@ -39,7 +39,7 @@ def load_experiment(
     with suppress(EnoughProblems):
         text = read(file, problems)
         root = compose(str(file), text, problems) if text is not None else None
-        found = _experiment(file, root, overrides or {}, seed, registry or Registry(), problems) if root else None
+        found = _experiment(file, root, overrides or {}, seed, registry or installed(), problems) if root else None
     if len(problems) or found is None:
         raise SpecError(tuple(problems))
     return found

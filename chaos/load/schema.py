@@ -15,7 +15,7 @@ from chaos.api import Duration, Selector
 from chaos.experiment import Budget, Limits, Mode
 from chaos.load.hypotheses import BOUNDS
 from chaos.load.triggers import BESIDE
-from chaos.registry import Registry
+from chaos.registry import Registry, installed
 from chaos.units import DURATIONS, EXAMPLES, NUMBER, RATES, SIZES
 
 JSON = dict[str, Any]
@@ -25,7 +25,7 @@ _UNITS = {"duration": DURATIONS, "size": SIZES, "rate": RATES, "ratio": {"%": 0.
 
 def json_schema(registry: Registry | None = None) -> JSON:
     """The schema of the experiment file."""
-    registry = registry or Registry()
+    registry = registry or installed()
     steps = [_plugin(registry, "faults", kind, "fault", _step_keys(), ["when"]) for kind in registry.kinds("faults")]
     properties = {
         "title": {"type": "string", "description": "what the experiment shows, as a sentence"},

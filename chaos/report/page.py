@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 import chaos
-from chaos.experiment import Schedule
 from chaos.history import Event, History
 from chaos.report import contract, summary
 from chaos.report.contract import Figure
@@ -31,7 +30,7 @@ class Background(NamedTuple):
     """What a reader wants to know that the history does not hold."""
 
     notes: Mapping[str, str] = {}  # kind of fault -> its fidelity: what it stands for and what it does not show
-    schedule: Schedule | None = None
+    schedule: str = ""  # as it was written
     replay: str = ""  # the command line that runs it again
 
 
@@ -243,7 +242,7 @@ def _again(background: Background) -> Markup:
     content: list[Markup] = [tag("pre", background.replay)] if background.replay else []
     if background.schedule:
         content.append(tag("p", "The schedule, every die thrown:", class_="soft"))
-        content.append(tag("pre", _json(background.schedule)))
+        content.append(tag("pre", background.schedule))
     return _card("Run it again", *content) if content else Markup()
 
 

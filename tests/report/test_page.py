@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import pytest
 
 from chaos.errors import Exit
-from chaos.experiment import Schedule
 from chaos.history import Event, History
 from chaos.report.page import Background, encode
 from chaos.result import Kind, Result
@@ -95,7 +94,7 @@ def test_no_text_of_a_run_becomes_markup(events: list[Event], text: str) -> None
     tell(2.0, f"fault:{text}", "fault.landed", kind=text, members=[text], evidence={text: text})
     tell(3.0, f"probe:{text}", "probe.sampled", value=1.0)
     result = result_of(tell.events, check(text, Kind.INVARIANT, failed(text, [seq])), outcome=Outcome.FAIL)
-    page = encode(result, History(tell.events), Background({text: text}, None, text))
+    page = encode(result, History(tell.events), Background({text: text}, text, text))
     tree = Tree(page)
     assert "49" not in re.findall(r"reason=(\S+)", tree.text)
     assert not [tag for tag, _ in tree.elements if tag in ("script", "img")]
@@ -117,7 +116,7 @@ def test_a_run_without_events_has_a_page() -> None:
 
 def test_it_says_what_the_faults_stand_for_and_how_to_run_it_again(result: Result, history: History) -> None:
     notes = {"network.partition": "drops packets between nodes", "process.kill": "another fault"}
-    schedule = Schedule(experiment="cut", seed=7, settings={"nodes": 3}, actions=())
+    schedule = '{"experiment": "cut", "actions": []}'
     tree = Tree(encode(result, history, Background(notes, schedule, "chaos run cut.yaml --seed 7")))
     assert "drops packets between nodes" in tree.text
     assert "another fault" not in tree.text
