@@ -13,7 +13,8 @@ class Process(Driver, frozen=True, kw_only=True):
 
     The lab is made of user, mount, process, network and IPC namespaces: no root is needed, nodes reach nothing but each
     other, /dev/shm (also for temporary files) is the lab's own, and files are those of the machine. Without user
-    namespaces (`--no-lab`) members are plain processes, nodes are addresses 127.0.0.x, and no link can be cut.
+    namespaces (`--no-lab`) members are plain processes, nodes are addresses 127.0.0.x, and no link can be cut. A target
+    without members and nodes needs no lab.
 
     A member finds in its environment: CHAOS_EVENTS (socket for `chaos.inside`), CHAOS_MEMBER, CHAOS_NODE, CHAOS_ADDRESS
     (its own), CHAOS_NODES (all, JSON), CHAOS_SETTINGS (JSON), CHAOS_DATA (folder of its durable state), CHAOS_POINTS.
