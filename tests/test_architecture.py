@@ -16,7 +16,7 @@ LAYERS = {
     **dict.fromkeys(("plan", "judge", "report", "runner", "journal", "doctor"), 2),
     **dict.fromkeys(("__main__", "cli", "load", "registry", "testing", "catalogue"), 3),
 }
-HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "junit_xml"}
+HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 
 

@@ -1,4 +1,4 @@
-"""Lanes and curves as shapes with coordinates: what the page draws, without a word of markup."""
+"""Lanes and curves as shapes with coordinates: what the page's template draws, without a word of markup."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_help_imports_nothing_heavy_and_no_plugin() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(done.stderr.split())
     assert "chaos.cli" in loaded
-    assert not loaded & {"torch", "numpy", "rich", "yaml", "anyio", "msgspec", "pyroute2", "chaos.api"}
+    assert not loaded & {"torch", "numpy", "rich", "yaml", "anyio", "msgspec", "jinja2", "pyroute2", "chaos.api"}
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -14,6 +14,7 @@ from chaos.verdict import Outcome, failed
 from .scripted import Script, check, partition_run, result_of
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
+OPTIONAL_END = {"th"}
 
 
 class Tree(HTMLParser):
@@ -29,7 +30,7 @@ class Tree(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
+        if tag not in VOID | OPTIONAL_END:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -32,7 +32,10 @@ class Coordinator:
         self._store = AsyncCaller(store, place.member, try_timeout=settings.try_timeout)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> int:
-        """The exit code: the job's, or NO_STORE after `give_up` without an answer of the store; started once members may connect and the lease was asked for."""
+        """The exit code: the job's, or NO_STORE after `give_up` without an answer of the store.
+
+        Started once members may connect and the lease was asked for.
+        """
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._door.listen)
             code = await self._terms(task_status)
