@@ -95,6 +95,15 @@ def _lost(history: History, field: str, unit: str, limit: float) -> Callable[[Re
     return judge
 
 
+def _spent(history: History, recovery: Recovery, field: str) -> float:
+    """Seconds on record of a term that is not over: counted from where it began, none where it never did."""
+    terms = ("detect", "restart", "load", "warmup")
+    before = [getattr(recovery, term) for term in terms[: terms.index(field)]] if field in terms else []
+    if None in before:
+        return 0.0
+    return max(float(history[-1].t - recovery.began - sum(before)), 0.0)
+
+
 def _took(history: History, field: str, limit: float) -> Callable[[Recovery], Verdict]:
     def judge(recovery: Recovery) -> Verdict:
         took = value(recovery, f"rto.{field}")
@@ -108,11 +117,11 @@ def _took(history: History, field: str, limit: float) -> Callable[[Recovery], Ve
                 )
             return passed(f"{what} {recovery.note}", _seqs(recovery))
         if took is None:
-            spent = history[-1].t - recovery.began
+            spent = _spent(history, recovery, field)
             # A job that is over shows no more of its speed.
             if spent <= limit and (_cut_short(history) or history.first("job.completed")):
-                return unknown(f"{what} the record ends {spent:.1f} s after it", _seqs(recovery))
-            return failed(f"{what} not recovered in the {spent:.1f} s on record, {limit:g} s allowed", _seqs(recovery))
+                return unknown(f"{what} the record ends after {spent:.1f} s of it", _seqs(recovery))
+            return failed(f"{what} not over in the {spent:.1f} s on record, {limit:g} s allowed", _seqs(recovery))
         if took > limit:
             return failed(f"{what} {took:.2f} s, {limit:g} s allowed", _seqs(recovery))
         return passed(f"{what} {took:.2f} s", _seqs(recovery))

@@ -243,7 +243,7 @@ class TestBudget:
         tape.add("run.ended", reason="hung")
         found = self.judged(tape, rpo=Rpo(steps=20), rto=Rto(total=20.0))
         assert "the loss is unknown" in found["rpo.steps"].reason
-        assert "not recovered in the 30.0 s on record" in found["rto.total"].reason
+        assert "not over in the 30.0 s on record" in found["rto.total"].reason
         assert {v.outcome for v in found.values()} == {Outcome.FAIL}
 
     def test_a_record_that_was_cut_short_proves_nothing(self) -> None:
@@ -253,6 +253,16 @@ class TestBudget:
         tape.add("run.ended", reason="interrupted")
         found = self.judged(tape, rpo=Rpo(steps=20), rto=Rto(total=20.0))
         assert {v.outcome for v in found.values()} == {Outcome.UNKNOWN}
+
+    @pytest.mark.parametrize(("waited", "outcome"), [(0.1, Outcome.UNKNOWN), (3.0, Outcome.FAIL)])
+    def test_a_term_is_counted_from_where_it_begins(self, waited: float, outcome: Outcome) -> None:
+        tape = Tape().start().train(1, 20)
+        tape.save(1, 20)
+        tape.fault("process.kill", "worker-n1")
+        tape.wait(5).detect("worker-n1")
+        tape.reform(2, 4, 1, 20)
+        tape.wait(waited).add("probe.sampled", "probe:x", value=1.0)  # killed here, before the first step
+        assert self.judged(tape, rto=Rto(warmup=2.0))["rto.warmup"].outcome is outcome
 
     def test_no_recovery_to_measure_is_unknown(self) -> None:
         found = self.judged(Tape().start().train(1, 5).done(5), rpo=Rpo(steps=20), rto=Rto(total=20.0))
