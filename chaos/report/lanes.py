@@ -11,7 +11,7 @@ from chaos.history import Event, History
 from chaos.report.board import is_freeze
 from chaos.report.lines import KEY_KINDS, describe, how_ended, items, struck
 
-_MARKED = KEY_KINDS - {"member.started"} | {"write.rejected", "epoch.rejected", "failure.suspected"}
+_MARKED = KEY_KINDS - {"member.started"} | {"epoch.rejected", "failure.suspected"}
 _MOST_LANES = 60
 _MOST_SHAPES = 2000  # spans, and marks
 

@@ -158,6 +158,10 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "failure.detected": lambda d: f"{d.get('member')} declared failed ({d.get('class')}): {d.get('reason')}",
     "recovery.action": lambda d: f"recovery: {d.get('action')} to epoch {d.get('epoch')}, {d.get('world')} ranks",
     "recovery.validated": lambda d: f"recovery validated at step {d.get('step')}, loss {d.get('loss')}",
+    "write.rejected": lambda d: (
+        f"{d.get('op')} {d.get('resource')} of {d.get('member')} refused: {d.get('reason')}, "
+        f"token {d.get('token')}, highest {d.get('highest')}"
+    ),
     "job.completed": lambda d: f"job completed at step {d.get('step')}, loss {d.get('loss')}",
     "job.failed": lambda d: f"job failed: {d.get('reason')}",
 }
@@ -171,10 +175,6 @@ _REST: dict[str, Callable[[Data], str]] = {
     "epoch.issued": lambda d: f"epoch {d.get('epoch')} issued to {d.get('holder')}: {d.get('reason')}",
     "epoch.rejected": lambda d: f"{d.get('member')} refused: token {d.get('token')} below {d.get('highest')}",
     "write.accepted": lambda d: f"{d.get('op')} {d.get('resource')} with token {d.get('token')} accepted",
-    "write.rejected": lambda d: (
-        f"{d.get('op')} {d.get('resource')} of {d.get('member')} refused: {d.get('reason')}, "
-        f"token {d.get('token')}, highest {d.get('highest')}"
-    ),
     "group.forming": lambda d: f"forming epoch {d.get('epoch')} with {d.get('world')} ranks: {d.get('reason')}",
     "step.completed": _step,
     "failure.suspected": lambda d: f"{d.get('member')} suspected: {d.get('reason')}",
