@@ -26,9 +26,9 @@ _PROGRESS = 10.0  # seconds between two lines of progress where there is no boar
 
 _STYLES = {
     "fault.landed": "bold red", "fault.healed": "green", "fault.failed": "bold red", "fault.missed": "yellow",
-    "failure.detected": "yellow", "write.rejected": "yellow", "recovery.action": "yellow", "recovery.validated": "green", "group.formed": "green",
+    "failure.detected": "yellow", "recovery.action": "yellow", "recovery.validated": "green", "group.formed": "green",
     "baseline.missed": "yellow", "target.hung": "bold red", "abort.triggered": "bold red", "limit.reached": "bold red",
-    "job.failed": "bold red", "job.completed": "green", "checkpoint.damaged": "yellow",
+    "job.failed": "bold red", "job.completed": "green", "checkpoint.damaged": "yellow", "write.rejected": "yellow",
 }  # fmt: skip
 
 
