@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
@@ -13,9 +13,10 @@ from chaos.verdict import Verdict, failed, passed, unknown
 class BoundedRecovery(Invariant, frozen=True, kw_only=True):
     """After each fault the job gets beyond where it was within `within`, or ends with a non-zero exit code.
 
-    Progress is a step beyond the frontier at the fault, completed by every rank of a group. Failures of their own kind:
-    survivors that hang, more than `restarts` re-formations in a row that no new fault explains and that bring no
-    progress (a restart loop), and a job that is neither at work nor at its end (half-dead).
+    Progress is a step beyond the frontier at the fault, completed by every rank of a group. A target that the fault
+    itself ended has neither recovered nor said that it cannot. Failures of their own kind: survivors that hang, more
+    than `restarts` re-formations in a row that no new fault explains and that bring no progress (a restart loop), and a
+    job that is neither at work nor at its end (half-dead).
     """
 
     id: ClassVar[str] = "T11"
@@ -75,6 +76,11 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
             return failed(
                 f"after {what} the job ended with exit code 0 without being done", (fault.landed.seq, reached.seq)
             )
+        if reached.kind == "target.finished" and reached.get("code", 0) < 0 and _struck(history, reached.get("member")):
+            return failed(
+                f"after {what} nothing went on: {reached.get('member')}, which a fault had ended, was the whole target",
+                (fault.landed.seq, reached.seq),
+            )
         if (spent := reached.t - fault.landed.t) > self.within:
             return failed(
                 f"{spent:.1f} s passed after {what} until the job was beyond it or over; {self.within:g} s are allowed",
@@ -103,3 +109,7 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
 
     def _planned(self, history: History, group: Group) -> bool:
         return any(True for _ in history.of("recovery.action", action="grow", epoch=group.epoch))
+
+
+def _struck(history: History, member: Any) -> bool:
+    return any(member in fault.members for fault in strikes(history))

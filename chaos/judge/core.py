@@ -124,9 +124,12 @@ def _headline(outcome: Outcome, checks: Sequence[Check], recoveries: Sequence[Re
             said += f"; recovered in {max(taken):.1f} s"
         return said + (f", {max(lost)} steps lost" if lost else "")
     if not decisive:
-        return "nothing was asked: no fault, hypothesis, budget or invariant"
-    # An invariant says why; a budget or the run's own checks mostly say that.
-    order = (Kind.INVARIANT, Kind.FAULT, Kind.RUN, Kind.HYPOTHESIS, Kind.BUDGET)
+        return "nothing was asked: no hypothesis, budget or invariant"
+    # Of a failure an invariant says why; a budget or the run's own checks mostly say that. Where nothing could be
+    # judged, that is because the run was cut short or a fault did not land.
+    order = [Kind.INVARIANT, Kind.FAULT, Kind.RUN, Kind.HYPOTHESIS, Kind.BUDGET]
+    if outcome is Outcome.UNKNOWN:
+        order = [Kind.RUN, Kind.FAULT, Kind.HYPOTHESIS, Kind.INVARIANT, Kind.BUDGET]
     first = min(decisive, key=lambda c: order.index(c.kind))
     more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
     return f"{first.name}: {first.verdict.reason}{more}"

@@ -144,7 +144,9 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "final.started": lambda d: "final phase: last reads",
     "abort.triggered": lambda d: f"abort: {d.get('name')} is {number(d.get('value'))}",
     "limit.reached": lambda d: f"limit reached: {d.get('name')} ({number(d.get('value'))})",
-    "member.started": lambda d: f"{d.get('member', '?')} started on {d.get('node')}, pid {d.get('pid')}",
+    "member.started": lambda d: (
+        f"{d.get('member', '?')} started" + (f" on {d['node']}" if d.get("node") else "") + f", pid {d.get('pid')}"
+    ),
     "member.exited": lambda d: f"{d.get('member', '?')}: {how_ended(d)}",
     "fault.landed": _landed,
     "fault.healed": lambda d: f"{d.get('kind', 'fault')} healed in {seconds(d.get('seconds'))}",

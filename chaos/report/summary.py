@@ -172,8 +172,9 @@ def _next(result: Result, history: History) -> Iterator[str]:
         yield f"Undo by hand: {clean(line)}"
     if result.outcome is Outcome.PASS:
         return
-    yield "Look at"
     checks = tuple(ordered(result))
+    if any(check.verdict.outcome is not Outcome.PASS for check in checks):
+        yield "Look at"
     for check in checks[:3]:
         if check.verdict.outcome is not Outcome.PASS:
             yield f"  {clean(check.name)}: {clean(check.verdict.reason)}"

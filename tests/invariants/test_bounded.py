@@ -227,6 +227,15 @@ class TestBoundedRecovery:
         tape.add("target.finished", code=1, member="coordinator-0")
         assert RECOVER.check(tape.history).outcome is Outcome.PASS
 
+    def test_a_target_that_the_fault_itself_ends_fails(self) -> None:
+        tape = running()
+        fault = tape.fault("process.kill", "worker-n1")
+        ended = tape.add("target.finished", code=-9, member="worker-n1")
+        verdict = RECOVER.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "worker-n1, which a fault had ended, was the whole target" in verdict.reason
+        assert verdict.evidence == (fault, ended)
+
     def test_a_job_that_ends_with_exit_code_0_without_being_done_fails(self) -> None:
         tape = running()
         tape.fault("process.kill", "worker-n1")

@@ -419,7 +419,9 @@ class TestRun:
         tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
         tape.add("limit.reached", name="wall", value=60.0)
         tape.add("run.ended", reason="limit")
-        verdict = check(judge(contract(), tape.history), "run complete").verdict
+        result = judge(contract(), tape.history, [("vacuous", Vacuous())])
+        assert result.headline.startswith("run complete: ")
+        verdict = check(result, "run complete").verdict
         assert verdict.outcome is Outcome.UNKNOWN
         assert "limit.reached wall" in verdict.reason
 

@@ -24,6 +24,10 @@ def test_a_line_names_what_a_person_asks_for() -> None:
     assert line == "worker-n2 declared failed (partition): silent 2 s"
 
 
+def test_a_member_without_a_node_is_on_none() -> None:
+    assert describe(event("member.started", member="w", node=None, pid=7)) == "w started, pid 7"
+
+
 def test_an_unknown_kind_shows_its_fields() -> None:
     assert describe(event("queue.stalled", depth=3, names=["a"])) == 'queue.stalled depth=3 names=["a"]'
 
