@@ -111,7 +111,9 @@ def _landed(d: Data) -> str:
 
 
 def _formed(d: Data) -> str:
-    origin = f"from generation {d['generation']} at step {d.get('step')}" if d.get("generation") else "from nothing"
+    origin = "from nothing" if not d.get("step") else f"from step {d['step']}"
+    if d.get("generation"):
+        origin = f"from generation {d['generation']} at step {d.get('step')}"
     return f"group formed: epoch {d.get('epoch')}, {d.get('world')} ranks, {origin}"
 
 
@@ -120,7 +122,8 @@ def _left(d: Data) -> str:
 
 
 def _step(d: Data) -> str:
-    return f"step {d.get('step')} on rank {d.get('rank')} of {d.get('world')}: loss {d.get('loss')}"
+    loss = f": loss {d['loss']}" if d.get("loss") is not None else ""
+    return f"step {d.get('step')} on rank {d.get('rank')} of {d.get('world')}{loss}"
 
 
 def _sampled(d: Data) -> str:
