@@ -16,7 +16,8 @@ def checks(contract: Contract, history: History) -> list[Check]:
     found = [Check(name="run complete", kind=Kind.RUN, verdict=_complete(history))]
     if history.first("target.hung") or history.first("step.completed") or history.first("request.completed"):
         found.append(Check(name="progress", kind=Kind.RUN, verdict=_progress(history)))
-    if contract.ends:
+    # A target that is not said to end may do so in peace; with an error it has broken down.
+    if contract.ends or any(e.get("code") != 0 for e in history.of("target.finished")):
         found.append(Check(name="job done", kind=Kind.RUN, verdict=_done(history)))
     found += [
         Check(name=step.name, kind=Kind.FAULT, verdict=_fault(step, history), measured={"fault": step.kind})

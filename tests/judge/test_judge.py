@@ -415,6 +415,16 @@ class TestRun:
         assert result.exit == code
         assert check(result, "run complete").verdict.outcome is Outcome.UNKNOWN
 
+    @pytest.mark.parametrize(("code", "outcome"), [(0, None), (3, Outcome.FAIL), (-9, Outcome.FAIL)])
+    def test_a_target_that_is_not_said_to_end_may_not_end_with_an_error(
+        self, code: int, outcome: Outcome | None
+    ) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind in ("target.finished", "run.ended"))
+        tape.add("target.finished", code=code, member="worker-n0")
+        tape.add("run.ended", reason="finished")
+        found = judge(contract(ends=False), tape.history).checks
+        assert next((c.verdict.outcome for c in found if c.name == "job done"), None) is outcome
+
     def test_a_limit_makes_the_run_inconclusive(self) -> None:
         tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
         tape.add("limit.reached", name="wall", value=60.0)
