@@ -13,6 +13,7 @@ from chaos.result import Check, Kind, Need, Result, Series, Spread
 from chaos.verdict import Outcome, Verdict, failed, merge, passed, unknown
 
 _RESAMPLES = 1000
+_ENOUGH = 59  # the largest of fewer values lies below the true p95 in more than one case of twenty: 1 - 0.95**n < 0.95
 _EXITS = (Exit.HEAL_FAILED, Exit.INTERRUPTED, Exit.TERMINATED, Exit.USAGE, Exit.FAIL, Exit.INCONCLUSIVE, Exit.PASS)
 
 
@@ -60,9 +61,10 @@ def _check(name: str, unit: str, limit: float, spread: Spread | None, runs: int)
         return Check(
             name=name, kind=Kind.BUDGET, verdict=unknown(f"measured in none of {runs} runs"), measured=measured
         )
+    few = f", too few to be sure of a p95: {_ENOUGH} are needed" if spread.count < _ENOUGH else ""
     reason = (
-        f"p95 {spread.p95:.4g} {unit}, at most {spread.high:.4g} with 95 % confidence "
-        f"({spread.count} of {runs} runs); {limit:g} {unit} allowed"
+        f"p95 {spread.p95:.4g} {unit}, its 95 % bootstrap interval ends at {spread.high:.4g} "
+        f"({spread.count} of {runs} runs{few}); {limit:g} {unit} allowed"
     )
     # Evidence of a series is its runs, by number.
     verdict: Verdict = passed(reason, range(runs)) if spread.high <= limit else failed(reason)

@@ -57,6 +57,12 @@ def test_a_budget_on_the_tail_is_judged_on_the_upper_end_of_its_interval() -> No
     assert found.exit is Exit.FAIL
 
 
+@pytest.mark.parametrize(("runs", "sure"), [(2, False), (58, False), (59, True)])
+def test_few_runs_do_not_claim_to_know_the_tail(runs: int, sure: bool) -> None:
+    (check,) = series([result(Outcome.PASS, 1.0)] * runs, Budget(rto=Rto(total=5.0))).checks
+    assert ("too few to be sure of a p95" not in check.verdict.reason) is sure
+
+
 def test_a_figure_that_no_run_measured_is_unknown() -> None:
     found = series([result()] * 3, Budget(rto=Rto(total=5.0)))
     assert found.outcome is Outcome.UNKNOWN
