@@ -191,6 +191,8 @@ def _example(cls: type, kind: str) -> Iterator[str]:
 
 def _sample(kind: mi.Type) -> str:
     match kind:
+        case mi.Metadata(extra_json_schema={"examples": [first, *_]}):
+            return str(first)
         case mi.Metadata(extra={"unit": str(unit)}):
             return EXAMPLES[unit].split(",")[0].split(" ")[0]
         case mi.Metadata():

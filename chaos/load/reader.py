@@ -193,6 +193,8 @@ def describe(kind: mi.Type) -> str:
     match kind:
         case mi.Metadata(extra={"unit": str(unit)}):
             return f"a {unit}"
+        case mi.Metadata(extra_json_schema={"description": str(meant)}):
+            return meant
         case mi.Metadata():
             return describe(kind.type)
         case mi.UnionType():

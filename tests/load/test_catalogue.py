@@ -64,6 +64,12 @@ def test_an_unknown_kind_is_answered_with_a_near_miss(registry: Registry) -> Non
         explain("process.freze", registry)
 
 
+def test_a_setting_that_says_what_it_is_is_explained_so() -> None:
+    text = explain("checkpoint.corrupt", Registry())
+    assert "path  a glob below the target's data; required" in text
+    assert "path: store/gen-000002/shards/*" in text
+
+
 def test_words_of_an_experiment_are_explained_from_their_types(registry: Registry) -> None:
     assert re.search(r"^  warmup +a duration; optional$", explain("rto", registry), re.MULTILINE)
     assert "beside it: where, nth, delay" in explain("point", registry)

@@ -6,9 +6,10 @@ import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Annotated, Literal
 
 import anyio.to_thread
+from msgspec import Meta
 
 from chaos.api import JSON, Fault, Files, Landing, Ratio, Selection, Selector
 from chaos.errors import NotLanded, Unsupported
@@ -17,7 +18,7 @@ Mode = Literal["flip", "truncate", "zero"]
 
 
 class Corrupt(Fault[Files], frozen=True, kw_only=True):
-    """Damage the files that match `path` below the target's data.
+    """Damage the files that match the glob `path` below the target's data.
 
     `flip` turns one bit at `at`, `truncate` cuts off what follows it, `zero` fills that with zeros.
 
@@ -33,7 +34,7 @@ class Corrupt(Fault[Files], frozen=True, kw_only=True):
     )
     instant = True
 
-    path: str
+    path: Annotated[str, Meta(description="a glob below the target's data", examples=["store/gen-000002/shards/*"])]
     mode: Mode = "flip"
     at: Ratio = 0.5  # where, as a share of the file's length: header or tensor, as the format has it
 
