@@ -26,6 +26,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep: int = 3  # committed generations that retention leaves
     save: str = "sync"  # or "async"
     step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
+    save_seconds: float = 0.0  # at least: a slow store makes long healthy checkpoints
     defect: str = "none"
 
     lease_ttl: float = 3.0  # leadership, at the store

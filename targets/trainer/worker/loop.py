@@ -169,8 +169,10 @@ class Worker:
         self._control.phase = "training"
 
     def _save(self, tensors: dict[str, torch.Tensor], generation: int, step: int, state: dict[str, str]) -> None:
+        began = time.monotonic()
         try:
             shards = self._vault.save(tensors, generation, step)
+            time.sleep(max(began + self._settings.save_seconds - time.monotonic(), 0.0))
         except (Unreachable, Refused, RuntimeError, OSError, CheckpointException) as error:
             if isinstance(error, Refused) and error.error == "stale-epoch":
                 self._retirement.retire("stale-epoch")
