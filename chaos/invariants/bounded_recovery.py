@@ -78,7 +78,7 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
             )
         if reached.kind == "target.finished" and reached.get("code", 0) < 0 and _struck(history, reached.get("member")):
             return failed(
-                f"after {what} nothing went on: {reached.get('member')}, which a fault had ended, was the whole target",
+                f"after {what} nothing went on: a fault ended {reached.get('member')}, and with it the target",
                 (fault.landed.seq, reached.seq),
             )
         if (spent := reached.t - fault.landed.t) > self.within:

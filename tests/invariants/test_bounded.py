@@ -233,7 +233,7 @@ class TestBoundedRecovery:
         ended = tape.add("target.finished", code=-9, member="worker-n1")
         verdict = RECOVER.check(tape.history)
         assert verdict.outcome is Outcome.FAIL
-        assert "worker-n1, which a fault had ended, was the whole target" in verdict.reason
+        assert "a fault ended worker-n1, and with it the target" in verdict.reason
         assert verdict.evidence == (fault, ended)
 
     def test_a_job_that_ends_with_exit_code_0_without_being_done_fails(self) -> None:
