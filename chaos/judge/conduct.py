@@ -63,7 +63,10 @@ def unprovoked(recoveries: Sequence[Recovery]) -> list[Check]:
 def _complete(history: History) -> Verdict:
     ended, garbled = history.last("run.ended"), history.of("target.malformed")
     if missed := history.first("baseline.missed"):
-        return unknown("the steady state was not met before the method, so nothing was injected", (missed.seq,))
+        why = ended.get("detail") if ended else None
+        return unknown(
+            f"nothing was injected: {why or 'the steady state was not met before the method'}", (missed.seq,)
+        )
     if ended is None:
         return unknown("the journal ends before the run did: the harness was killed, or its disk was full")
     reason = ended.get("reason")

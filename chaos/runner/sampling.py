@@ -91,7 +91,7 @@ class Gate:
             return "never sampled"
         if last.get("value") is None:
             return last.get("error") or ("late" if last.get("late") else "no data")
-        return f"last value {last.get('value')}, {len(self._values[source])} in a row met the bound"
+        return f"last value {last.get('value')}, {len(self._values[source])} of {STREAK} in a row met the bound"
 
     def _sampled(self, event: Event) -> None:
         hypothesis = self._asked.get(event.source)

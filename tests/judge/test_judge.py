@@ -425,6 +425,13 @@ class TestRun:
         found = judge(contract(ends=False), tape.history).checks
         assert next((c.verdict.outcome for c in found if c.name == "job done"), None) is outcome
 
+    def test_a_run_without_its_steady_state_says_why_it_was_not_met(self) -> None:
+        tape = Tape().start().train(1, 5)
+        tape.add("baseline.missed", speed="last value 9, 2 of 3 in a row met the bound")
+        tape.add("run.ended", reason="finished", detail="the target finished before its steady state was met")
+        result = judge(contract(), tape.history)
+        assert result.headline.startswith("run complete: nothing was injected: the target finished before its steady")
+
     def test_a_limit_makes_the_run_inconclusive(self) -> None:
         tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
         tape.add("limit.reached", name="wall", value=60.0)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.parametrize(
     ("gauge", "reason"),
     [
-        ({"read": 0.1}, "last value 0.1, 0 in a row met the bound"),
+        ({"read": 0.1}, "last value 0.1, 0 of 3 in a row met the bound"),
         ({"read": None}, "no data"),
         ({"read": ValueError("no such metric")}, "ValueError: no such metric"),
         ({"read": float("nan")}, "not a finite number: nan"),
