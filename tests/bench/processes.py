@@ -25,6 +25,7 @@ class Spent(NamedTuple):
     seconds: float
     cpu: float
     code: int
+    peak: float = 0.0  # MiB, resident; of the largest process where it waited for others
 
 
 def environment() -> dict[str, str]:
@@ -53,7 +54,7 @@ def timed(
         said.seek(0)
         if code not in codes:
             raise BenchError(f"{' '.join(command[:3])} … exits with {code}: {_last_words(said.read())}")
-    return Spent(seconds, usage.ru_utime + usage.ru_stime, code)
+    return Spent(seconds, usage.ru_utime + usage.ru_stime, code, usage.ru_maxrss / 1024)
 
 
 def ended(pid: int, within: float) -> bool:
