@@ -13,12 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin, runtime_checkable
 
 import msgspec
 from msgspec import Meta
 
 from chaos.history import Event, History
+from chaos.trigger import OnFile
 from chaos.verdict import Verdict
 
 # Units: in YAML a string with a unit (`8s`, `90%`, `64MiB`), in code a float or int of the base unit.
@@ -144,6 +145,17 @@ class Files(Protocol):
         """The folder with the target's durable state, as the harness sees it."""
 
 
+@runtime_checkable
+class Programs(Protocol):
+    """Members that the harness started can be started again."""
+
+    def programs(self, node: str | None = None) -> tuple[str, ...]:
+        """The names of the members that the harness starts, in order; only those of a node where one is given."""
+
+    async def start_again(self, name: str) -> Member:
+        """Start a member that has ended, by the same command; raises NotLanded while it lives or when it cannot."""
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 Capability = TypeVar("Capability", contravariant=True)
@@ -179,6 +191,15 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
         Nothing may stand before the heal on the way out. The heal must be harmless when the member has gone. The runner
         shields it and cuts it off at `limits.heal`; a shield of the fault's own needs a deadline, or nothing can.
         """
+
+
+def capability_of(fault: type) -> type | None:
+    """What a fault needs of a target: the argument of `Fault[…]` it was declared with."""
+    for cls in fault.__mro__:
+        for base in getattr(cls, "__orig_bases__", ()):
+            if get_origin(base) is Fault and isinstance(need := get_args(base)[0], type):
+                return need
+    return None
 
 
 # --- probes ----------------------------------------------------------------------------------------------------------
@@ -238,6 +259,10 @@ class Stage(Protocol):
     async def at_point(self, source: str, point: str, data: JSON) -> None:
         """A member stands at a failpoint; returns when it may go on (after the fault there has landed)."""
 
+    async def at_file(self, source: str, op: str, path: str, data: JSON) -> None:
+        """A member is about to do `op` on `path` (relative to the data where it lies there), as a trigger of
+        `Launch.files` asked for; returns when it may go on."""
+
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """What a driver needs to know to start a target."""
@@ -248,6 +273,13 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     base: Path  # the folder of target.yaml, against which relative paths are meant
     points: tuple[str, ...]  # failpoints that are armed in this run
     lab: bool = True  # False: no namespaces (`--no-lab`)
+    faults: tuple[Fault[Any], ...] = ()  # that may be injected: what they need is set up before the first member
+    files: tuple[OnFile, ...] = ()  # file operations at which the schedule wants to stop a member
+
+    def wants(self, capability: type) -> bool:
+        """Whether a fault of this run needs `capability`, alone or as part of a larger one."""
+        needs = (capability_of(type(fault)) for fault in self.faults)
+        return any(capability in need.__mro__ for need in needs if need is not None)
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):
@@ -266,6 +298,6 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
 __all__ = [
     "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "Invariant", "Landing",
-    "Launch", "Links", "Member", "Probe", "Ratio", "Scene", "Selection", "Selector", "Signals", "Size", "Slot",
-    "Stage", "Target",
+    "Launch", "Links", "Member", "Probe", "Programs", "Ratio", "Scene", "Selection", "Selector", "Signals", "Size",
+    "Slot", "Stage", "Target", "capability_of",
 ]  # fmt: skip

@@ -109,6 +109,9 @@ class _Nobody:
     async def at_point(self, source: str, point: str, data: JSON) -> None:
         pass
 
+    async def at_file(self, source: str, op: str, path: str, data: JSON) -> None:
+        pass
+
 
 async def lab(driver: Driver | None) -> list[Row]:
     """Build one with two nodes, cut them apart, heal, end it: the lab and its links."""

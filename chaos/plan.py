@@ -12,7 +12,20 @@ from chaos.api import Member, Selector, Slot
 from chaos.errors import Problem, SpecError
 from chaos.experiment import Action, Experiment, Schedule, Step, fault_of
 from chaos.selection import hurt, is_empty, matching, select
-from chaos.trigger import After, AnyTrigger, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson
+from chaos.trigger import (
+    After,
+    AnyTrigger,
+    At,
+    Condition,
+    Every,
+    OnEvent,
+    OnFile,
+    OnLog,
+    OnPhase,
+    OnPoint,
+    OnProbe,
+    Poisson,
+)  # fmt: skip
 
 MOST_ACTIONS = 10_000
 
@@ -85,6 +98,10 @@ def in_words(trigger: AnyTrigger) -> str:
             text = f"on event {kind}" + _counted(trigger)
         case OnPoint(point=point):
             text = f"at failpoint {point}" + _counted(trigger)
+        case OnFile(path=path, op=op):
+            text = f"before {op} of {path}" + _counted(trigger)
+        case OnPhase(phase=phase, nth=nth):
+            text = f"when {phase} begins" + (f", time {nth}" if nth > 1 else "")
         case OnLog(regex=regex, member=member, nth=nth):
             text = f"on log line /{regex}/ of {member or 'anyone'}" + (f", number {nth}" if nth > 1 else "")
         case OnProbe(probe=probe, condition=condition):
@@ -94,7 +111,7 @@ def in_words(trigger: AnyTrigger) -> str:
     return text + (f", {trigger.delay:g}s later" if trigger.delay else "")
 
 
-def _counted(trigger: OnEvent | OnPoint) -> str:
+def _counted(trigger: OnEvent | OnPoint | OnFile) -> str:
     where = "".join(f", {field} {_condition(condition)}" for field, condition in trigger.where.items())
     return where + (f", number {trigger.nth}" if trigger.nth > 1 else "")
 

@@ -61,6 +61,11 @@ class Recorder:
         if point in self.held:
             await self.held[point].wait()
 
+    async def at_file(self, source: str, op: str, path: str, data: JSON) -> None:
+        self.record(source, "file.reached", {"op": op, "path": path, **data})
+        if f"{op} {path}" in self.held:
+            await self.held[f"{op} {path}"].wait()
+
     async def until(self, kind: str, source: str | None = None, times: int = 1, within: float = 10.0) -> Event:
         """The nth event of that kind (of that source); TimeoutError when it does not come."""
         with anyio.fail_after(within):

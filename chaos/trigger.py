@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -107,6 +109,57 @@ class OnProbe(Trigger, frozen=True, kw_only=True):
     condition: Condition
 
 
+class OnFile(_Counted, frozen=True, kw_only=True):
+    """The nth time that a member is about to do `op` on a path that matches the glob `path`; the operation waits until
+    the fault has landed, and happens then. Relative globs are below the target's data. `where` may ask for `source`."""
+
+    path: str
+    op: str
+
+    def matches_file(self, source: str, op: str, path: str, data: Mapping[str, Any]) -> bool:
+        """Whether this operation counts towards `nth`; `path` is relative to the target's data where it lies there."""
+        return op == self.op and matches_path(self.path, path) and self.fields_match({"source": source, **data})
+
+
+class OnPhase(Trigger, frozen=True, kw_only=True):
+    """The nth time that a recovery enters a phase (see `PHASES`): a fault during a recovery."""
+
+    phase: str
+    nth: int = 1
+
+
+# The events that lead into a phase, in this order; the last one is its beginning.
+PHASES: Mapping[str, tuple[str, ...]] = {
+    "recovery.restart": ("fault.landed", "failure.detected"),
+    "recovery.form": ("fault.landed", "failure.detected", "group.forming"),
+    "recovery.load": ("fault.landed", "failure.detected", "checkpoint.loading"),
+    "recovery.warmup": ("fault.landed", "failure.detected", "recovery.validated"),
+    "recovery.save": ("fault.landed", "failure.detected", "recovery.validated", "checkpoint.begun"),
+}
+
+
+def matches_path(pattern: str, path: str) -> bool:
+    """Whether a path matches a glob; `**` stands for any number of folders, also none, `*` stays within one."""
+    return _glob(pattern).fullmatch(path) is not None
+
+
+@cache
+def _glob(pattern: str) -> re.Pattern[str]:
+    out, place = "", 0
+    while place < len(pattern):
+        if pattern.startswith("**/", place):
+            out, place = out + "(?:[^/]+/)*", place + 3
+        elif pattern.startswith("**", place):
+            out, place = out + ".*", place + 2
+        elif pattern[place] == "*":
+            out, place = out + "[^/]*", place + 1
+        elif pattern[place] == "?":
+            out, place = out + "[^/]", place + 1
+        else:
+            out, place = out + re.escape(pattern[place]), place + 1
+    return re.compile(out)
+
+
 class After(Trigger, frozen=True, kw_only=True):
     """When another step (by its name) has landed, or with `healed` when it was healed."""
 
@@ -114,4 +167,4 @@ class After(Trigger, frozen=True, kw_only=True):
     healed: bool = False
 
 
-AnyTrigger = At | Every | Poisson | OnEvent | OnPoint | OnLog | OnProbe | After
+AnyTrigger = At | Every | Poisson | OnEvent | OnPoint | OnFile | OnPhase | OnLog | OnProbe | After

@@ -14,8 +14,9 @@ from msgspec import inspect as mi
 from chaos.api import Duration, Selector
 from chaos.experiment import Budget, Limits, Mode
 from chaos.load.hypotheses import BOUNDS
-from chaos.load.triggers import BESIDE
+from chaos.load.triggers import BESIDE, FILE_OPS
 from chaos.registry import Registry, installed
+from chaos.trigger import PHASES
 from chaos.units import DURATIONS, EXAMPLES, NUMBER, RATES, SIZES
 
 JSON = dict[str, Any]
@@ -160,6 +161,8 @@ def _trigger(word: str) -> JSON:
         "poisson": {"$ref": "#/$defs/rate"},
         "event": {"anyOf": [text, _object({"kind": text, **counted}, ["kind"])]},
         "point": text,
+        "file": _object({"path": text, "op": {"enum": list(FILE_OPS)}, **counted}, ["path", "op"]),
+        "phase": {"enum": list(PHASES)},
         "log": {"anyOf": [text, _object({"regex": text, "member": text, "nth": count}, ["regex"])]},
         "probe": _object({"name": text, **bounds}, ["name"]),
         "after": text,

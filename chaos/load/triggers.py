@@ -13,7 +13,20 @@ from chaos.load.document import INVALID, Node, show
 from chaos.load.hypotheses import BOUNDS, read_bound
 from chaos.load.reader import Reader, is_number
 from chaos.registry import did_you_mean
-from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson
+from chaos.trigger import (
+    PHASES,
+    After,
+    At,
+    Condition,
+    Every,
+    OnEvent,
+    OnFile,
+    OnLog,
+    OnPhase,
+    OnPoint,
+    OnProbe,
+    Poisson,
+)
 from chaos.units import UnitError, parse_rate
 
 # What may stand beside each trigger, `delay` apart.
@@ -21,6 +34,8 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     "at": (),
     "event": ("where", "nth"),
     "point": ("where", "nth"),
+    "file": ("where", "nth"),
+    "phase": ("nth",),
     "log": ("nth",),
     "probe": (),
     "after": ("healed",),
@@ -28,7 +43,9 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     "poisson": ("times",),
 }
 MODIFIERS = ("where", "nth", "healed", "times", "delay")
-LATER = ("file", "phase")
+FILE_OPS = (
+    "open", "create", "read", "write", "fsync", "rename", "unlink", "truncate", "mkdir", "rmdir", "link", "stat",
+)  # fmt: skip
 COMPARISONS = ("equals", "at-least", "at-most", "one-of", "between")
 
 # Events of the harness itself, which every target has; the table of docs/events.md.
@@ -46,6 +63,8 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "member.exited": ("member", "role", "node", "rank", "pid", "code", "expected"),
     "point.reached": ("name",),
     "point.released": ("name",),
+    "file.reached": ("op", "path"),
+    "file.released": ("op", "path", "member"),
     "fault.armed": ("kind", "settings", "hold"),
     "fault.injecting": ("members", "nodes", "trigger"),
     "fault.landed": ("kind", "members", "nodes", "evidence", "instant"),
@@ -64,7 +83,8 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "final.started": ("reason", "detail"),
     "run.ended": ("reason", "detail"),
 }  # fmt: skip
-_OPEN = ("member.started", "member.exited", "point.reached", "point.released")  # carry fields of the target's own
+# These carry fields of the target's own.
+_OPEN = ("member.started", "member.exited", "point.reached", "point.released", "file.reached", "file.released")
 
 
 class Scope(NamedTuple):
@@ -77,8 +97,8 @@ class Scope(NamedTuple):
 def read_trigger(node: Node, reader: Reader, scope: Scope) -> Any:
     """The trigger; `after` still holds what was written, a step's name or a fault's kind."""
     before = len(reader.problems)
-    entries = reader.mapping(node, "`when`", (*BESIDE, *LATER, *MODIFIERS))
-    words = [key for key in entries if key in BESIDE or key in LATER]
+    entries = reader.mapping(node, "`when`", (*BESIDE, *MODIFIERS))
+    words = [key for key in entries if key in BESIDE]
     if not words:
         if isinstance(node.value, dict):
             reader.problems.add(node.place, "no trigger", f"one of {', '.join(BESIDE)}")
@@ -86,9 +106,6 @@ def read_trigger(node: Node, reader: Reader, scope: Scope) -> Any:
     for word in words[1:]:
         reader.problems.add(node.keys[word], f"two triggers in one step: `{words[0]}` and `{word}`", "keep one")
     word = words[0]
-    if word in LATER:
-        reader.problems.add(node.keys[word], f"the trigger `{word}` is not there yet", f"one of {', '.join(BESIDE)}")
-        return INVALID
     for key in entries:
         if key in MODIFIERS and key not in (*BESIDE[word], "delay"):
             reader.problems.add(node.keys[key], f"`{key}` does not go with `{word}`", "remove it")
@@ -164,6 +181,36 @@ def _point(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope)
             fix = did_you_mean(point, known) or "declare it under `points:` in the target file"
             reader.problems.add(node.place, f"the target declares no failpoint `{point}`", fix)
     return {"point": point, **_counted(beside, reader, point, fields)}
+
+
+def _file(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -> Any:
+    entries = reader.mapping(node, "`file`", ("path", "op", "where", "nth"), ("path", "op"))
+    for key in entries.keys() & beside.keys():
+        reader.problems.add(beside[key].place, f"`{key}` is given within `file` and beside it", "keep one")
+    beside = {**beside, **{key: entries[key] for key in ("where", "nth") if key in entries}}
+    path: Any = reader.read(entries["path"], str) if "path" in entries else INVALID
+    op: Any = reader.read(entries["op"], str) if "op" in entries else INVALID
+    if op is not INVALID and op not in FILE_OPS:
+        fix = did_you_mean(op, FILE_OPS) or f"one of {', '.join(FILE_OPS)}"
+        reader.problems.add(entries["op"].place, f"there is no file operation `{op}`", fix)
+        op = INVALID
+    return {"path": path, "op": op, **_counted(beside, reader, "file", None)}
+
+
+def _phase(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) -> Any:
+    phase = reader.read(node, str)
+    if phase is INVALID:
+        return {"phase": INVALID}
+    if phase not in PHASES:
+        fix = did_you_mean(phase, PHASES) or f"one of {', '.join(PHASES)}"
+        reader.problems.add(node.place, f"there is no phase `{phase}`", fix)
+        return {"phase": INVALID}
+    if scope.target is not None and "events" in scope.target.raw:
+        known = {**HARNESS, **scope.target.events}
+        if missing := [kind for kind in PHASES[phase] if kind not in known]:
+            they = f"`{phase}` is entered by {', '.join(missing)}"
+            reader.problems.add(node.place, f"{they}, which the target does not declare", "declare what it emits")
+    return {"phase": phase, **({"nth": _count(beside["nth"], reader)} if "nth" in beside else {})}
 
 
 def _counted(beside: Mapping[str, Node], reader: Reader, name: str, fields: Collection[str] | None) -> dict[str, Any]:
@@ -260,10 +307,10 @@ def _after(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope)
 
 
 _READ: Mapping[str, Callable[[Node, Mapping[str, Node], Reader, Scope], Any]] = {
-    "at": _at, "event": _event, "point": _point, "log": _log,
+    "at": _at, "event": _event, "point": _point, "file": _file, "phase": _phase, "log": _log,
     "probe": _probe, "after": _after, "every": _every, "poisson": _poisson,
 }  # fmt: skip
 _CLASS: Mapping[str, Callable[..., Any]] = {
-    "at": At, "event": OnEvent, "point": OnPoint, "log": OnLog,
+    "at": At, "event": OnEvent, "point": OnPoint, "file": OnFile, "phase": OnPhase, "log": OnLog,
     "probe": OnProbe, "after": After, "every": Every, "poisson": Poisson,
 }  # fmt: skip

@@ -172,6 +172,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
 }
 _REST: dict[str, Callable[[Data], str]] = {
     "method.ended": lambda d: "method is over",
+    "file.reached": lambda d: f"waits before {d.get('op')} of {d.get('path')}",
     "point.reached": lambda d: f"waits at {d.get('name')}",
     "fault.injecting": lambda d: f"injecting {_whom(d)}",
     "probe.sampled": _sampled,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, get_args, get_origin
+from typing import Any
 
 import anyio
 import msgspec
 
-from chaos.api import JSON, Fault, Landing, Links, Selection, Target
+from chaos.api import JSON, Fault, Landing, Links, Selection, Target, capability_of
 from chaos.errors import FaultError, HealFailed, NotLanded, Unsupported
 from chaos.experiment import Action, Experiment
 from chaos.runner.border import Border
@@ -89,10 +89,11 @@ class Method:
         """What this target cannot carry, recorded; empty when it can carry every fault of the method."""
         refused = []
         for injection in self._injections:
-            need = capability(type(injection.fault))
+            need = capability_of(type(injection.fault))
             if need is not None and not isinstance(target, need):
                 means = (need.__doc__ or "").partition(".")[0]
                 reason = f"{injection.action.kind} needs {need.__name__}, which this target is not as started ({means})"
+                reason += "".join(f"; {why}" for why in refusals(target))
                 self._failed(injection, "inject", Unsupported(reason))
                 refused.append(reason)
         return tuple(dict.fromkeys(refused))
@@ -249,10 +250,7 @@ class Method:
         self._recorder.record(injection.source, "fault.failed", about)
 
 
-def capability(fault: type) -> type | None:
-    """What a fault needs of a target: the argument of `Fault[…]` it was declared with."""
-    for cls in fault.__mro__:
-        for base in getattr(cls, "__orig_bases__", ()):
-            if get_origin(base) is Fault and isinstance(need := get_args(base)[0], type):
-                return need
-    return None
+def refusals(target: Target) -> tuple[str, ...]:
+    """Why this machine does not do what the driver could offer, as far as the driver says so."""
+    mechanisms: dict[str, str] = getattr(target, "mechanisms", dict)()
+    return tuple(f"{name}: {why}" for name, why in mechanisms.items() if name.endswith("-refused"))

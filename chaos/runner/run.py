@@ -75,6 +75,8 @@ async def run(
         base=Path(experiment.target.path).parent,
         points=triggers.points,
         lab=lab,
+        faults=tuple(faults),
+        files=triggers.files,
     )
     try:
         _write_schedule(folder / "schedule.json", schedule, secrets)

@@ -13,10 +13,10 @@ from chaos.api import JSON
 from chaos.experiment import Action
 from chaos.history import Event
 from chaos.runner.recorder import Recorder
-from chaos.trigger import After, OnEvent, OnLog, OnPoint, OnProbe
+from chaos.trigger import PHASES, After, OnEvent, OnFile, OnLog, OnPhase, OnPoint, OnProbe
 
 # What only the runner says: verdicts rest on it, so a target that says it is not believed.
-OWN = frozenset({"run", "baseline", "method", "fault", "probe", "abort", "limit", "final", "point"})
+OWN = frozenset({"run", "baseline", "method", "fault", "probe", "abort", "limit", "final", "point", "file"})
 OWN_KINDS = frozenset({"target.starting", "target.ready", "target.hung", "target.finished"})
 
 
@@ -31,6 +31,7 @@ class Watch:
         self.hopeless: str | None = None  # why it can never fire any more
         self.released = anyio.Event()  # members that stand at its failpoint may go on
         self._seen = 0
+        self._entered = 0  # how many of the events that lead into a phase have come
 
     def fire(self, moment: float, cause: int | None = None) -> None:
         """Fire; later calls change nothing."""
@@ -49,6 +50,14 @@ class Watch:
         self._seen += 1
         return self._seen == nth
 
+    def enters(self, phase: OnPhase, event: Event) -> bool:
+        """Whether this event is the beginning of the phase; takes those that lead there, in their order."""
+        way = PHASES[phase.phase]
+        if event.kind != way[self._entered]:
+            return False
+        self._entered = (self._entered + 1) % len(way)
+        return self._entered == 0
+
 
 class Triggers:
     """All triggers of a schedule, armed from the beginning of the run: nothing that happens early is missed."""
@@ -58,6 +67,7 @@ class Triggers:
         self._by_kind: dict[str, list[Watch]] = {}
         self._logs: list[tuple[Watch, OnLog, re.Pattern[str]]] = []
         self._points: list[tuple[Watch, OnPoint]] = []
+        self._files: list[tuple[Watch, OnFile]] = []
         for watch in self.watches:
             match watch.when:
                 case OnEvent(kind=kind):
@@ -70,6 +80,10 @@ class Triggers:
                     self._logs.append((watch, watch.when, re.compile(regex)))
                 case OnPoint():
                     self._points.append((watch, watch.when))
+                case OnFile():
+                    self._files.append((watch, watch.when))
+                case OnPhase(phase=phase):
+                    self._index(watch, PHASES[phase])
 
     def _index(self, watch: Watch, kinds: Iterable[str]) -> None:
         for kind in kinds:
@@ -79,6 +93,11 @@ class Triggers:
     def points(self) -> tuple[str, ...]:
         """The failpoints at which members must stop and ask."""
         return tuple(dict.fromkeys(when.point for _, when in self._points))
+
+    @property
+    def files(self) -> tuple[OnFile, ...]:
+        """The file operations at which members must stop and ask."""
+        return tuple(when for _, when in self._files)
 
     def listen(self, recorder: Recorder) -> None:
         """Match every event that is recorded from now on."""
@@ -100,6 +119,15 @@ class Triggers:
                 held.append(watch)
         return tuple(held)
 
+    def touch(self, source: str, op: str, path: str, data: Mapping[str, Any], cause: int) -> tuple[Watch, ...]:
+        """Match a member that is about to do a file operation; those that hold it until their fault has landed."""
+        held = []
+        for watch, when in self._files:
+            if when.matches_file(source, op, path, data) and watch.count(when.nth):
+                watch.fire(anyio.current_time(), cause)
+                held.append(watch)
+        return tuple(held)
+
     def release(self) -> None:
         """Let every member that is held go on, now and later."""
         for watch in self.watches:
@@ -112,6 +140,9 @@ class Triggers:
                 self._after(watch, when, event)
             elif isinstance(when, OnProbe):
                 if event.source == f"probe:{when.probe}" and when.condition.holds(event.get("value")):
+                    watch.fire(anyio.current_time(), event.seq)
+            elif isinstance(when, OnPhase):
+                if watch.enters(when, event) and watch.count(when.nth):
                     watch.fire(anyio.current_time(), event.seq)
             elif isinstance(when, OnEvent) and when.matches(event) and watch.count(when.nth):
                 watch.fire(anyio.current_time(), event.seq)
@@ -146,3 +177,10 @@ class RunStage:
         for watch in self._triggers.stop(source, point, data, reached.seq):
             await watch.released.wait()
         self._recorder.record("harness", "point.released", {"name": point, "member": source})
+
+    async def at_file(self, source: str, op: str, path: str, data: JSON) -> None:
+        about = {**data, "op": op, "path": path}
+        reached = self._recorder.record(source, "file.reached", about)
+        for watch in self._triggers.touch(source, op, path, data, reached.seq):
+            await watch.released.wait()
+        self._recorder.record("harness", "file.released", {"op": op, "path": path, "member": source})

@@ -111,9 +111,21 @@ ROWS: dict[str, tuple[str, str]] = {
         when("{evnt: a, at: 1s}"),
         "5:12: unknown key `evnt` in `when` (did you mean `event`?)",
     ),
-    "a trigger to come": (
+    "an unknown phase": (
+        when("{phase: recovery.lod}"),
+        "5:19: there is no phase `recovery.lod` (did you mean `recovery.load`?)",
+    ),
+    "a phase that the target never says it enters": (
         when("{phase: recovery.load}"),
-        "5:12: the trigger `phase` is not there yet",
+        "5:19: `recovery.load` is entered by failure.detected, checkpoint.loading, which the target does not declare",
+    ),
+    "an unknown file operation": (
+        when("{file: {path: 'x', op: renam}}"),
+        "5:34: there is no file operation `renam` (did you mean `rename`?)",
+    ),
+    "a file trigger without an operation": (
+        when("{file: {path: x}}"),
+        "5:18: `file` lacks `op`",
     ),
     "what does not go together": (
         when("{at: 1s, nth: 2}"),

@@ -6,7 +6,20 @@ import anyio
 import pytest
 
 from chaos.experiment import Mode
-from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson
+from chaos.trigger import (
+    After,
+    At,
+    Condition,
+    Every,
+    OnEvent,
+    OnFile,
+    OnLog,
+    OnPhase,
+    OnPoint,
+    OnProbe,
+    Poisson,
+    matches_path,
+)
 
 from .fakes import LOG, FakeTarget, Play, experiment, kinds, steady, step
 
@@ -168,3 +181,64 @@ async def test_a_target_that_says_what_only_the_harness_says_is_not_believed(pla
     forged = [e for e in history.of(kind) if e.source == "fault:kill"]
     assert not forged
     assert history.of("target.malformed")[0].get("reason") == f"only the harness says {kind}"
+
+
+async def test_a_member_waits_before_its_file_operation_until_the_fault_has_landed(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        for name in ("gen-1/shard", "gen-1/manifest.json", "gen-2/manifest.json"):
+            await anyio.sleep(1)
+            await target.stage.at_file("store", "rename", name, {"pid": 7})
+            LOG.append(f"{target.now():g} past {name}")
+        return 0
+
+    when = OnFile(path="**/manifest.json", op="rename", where={"source": Condition(equals="store")}, nth=2)
+    _, history = await play(experiment(step(when=when, slow=4.0, hold=1.0), ends=True), script)
+    assert LOG[:5] == [
+        "1 past gen-1/shard",
+        "2 past gen-1/manifest.json",
+        "3 inject worker-0",
+        "7 landed worker-0",
+        "7 past gen-2/manifest.json",
+    ]
+    reached = history.of("file.reached", path="gen-2/manifest.json")[0]
+    landed, released = history.of("fault.landed")[0], history.of("file.released")[2]
+    assert reached.seq < landed.seq < released.seq
+
+
+async def test_a_phase_begins_with_the_last_of_its_events_in_order(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        await anyio.sleep(1)
+        target.emit("failure.detected", member="worker-1")  # a false alarm: nothing has been injected yet
+        target.emit("checkpoint.loading", generation=1, rank=0)
+        await anyio.sleep(3)
+        target.emit("checkpoint.loading", generation=1, rank=0)  # nobody has noticed the fault
+        target.emit("failure.detected", member="worker-0")
+        await anyio.sleep(1)
+        target.emit("checkpoint.loading", generation=1, rank=1)
+        await anyio.sleep(9)
+        return 0
+
+    first = step(when=At(seconds=2.0), hold=1.0)
+    during = step(name="during", when=OnPhase(phase="recovery.load"), hold=1.0)
+    _, history = await play(experiment(first, during, ends=True), script)
+    injecting = history.of("fault.injecting")[1]
+    assert injecting.source == "fault:during"
+    cause = history[injecting.get("trigger")]
+    assert (cause.kind, cause.get("rank")) == ("checkpoint.loading", 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "match"),
+    [
+        ("**/manifest.json", "manifest.json", True),
+        ("**/manifest.json", "store/gen-3/manifest.json", True),
+        ("**/manifest.json", "store/gen-3/manifest.json.tmp", False),
+        ("store/*/manifest.json", "store/gen-3/manifest.json", True),
+        ("store/*/manifest.json", "store/a/b/manifest.json", False),
+        ("store/**", "store/a/b", True),
+        ("gen-?/s[1]", "gen-1/s[1]", True),
+        ("gen-?/s", "gen-/s", False),
+    ],
+)
+def test_globs_over_paths(pattern: str, path: str, match: bool) -> None:
+    assert matches_path(pattern, path) is match

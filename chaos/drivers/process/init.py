@@ -39,6 +39,17 @@ else:
     kernel, network = beside("kernel"), beside("network")
 
 
+MOST_FDS = 32  # that come with one request
+
+
+def fitted(name: str, step: str, *arguments: Any) -> None:
+    """Have a fitting do its part of a step, where it has one: see `fittings/base.py`."""
+    if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"fit_{name}.py")):
+        module = beside(f"fit_{name}")
+        if hasattr(module, step):
+            getattr(module, step)(*arguments)
+
+
 def enter_namespaces() -> None:
     """Go into all the others. The next child is process 1."""
     try:
@@ -94,7 +105,7 @@ class Init:
 
     def answer(self) -> bool:
         """One request; False at the end of file."""
-        data, fds, _, _ = socket.recv_fds(self.control, 1 << 20, 4, socket.MSG_CMSG_CLOEXEC)
+        data, fds, _, _ = socket.recv_fds(self.control, 1 << 20, MOST_FDS, socket.MSG_CMSG_CLOEXEC)
         if not data:
             return False
         request = json.loads(data)
@@ -119,7 +130,7 @@ class Init:
         pid = os.fork()
         if pid == 0:
             try:
-                self.become(request, fds[0])
+                self.become(request, fds)
             except OSError as error:
                 os.write(report, str(error).encode())
             finally:
@@ -132,7 +143,7 @@ class Init:
             raise OSError(reason)
         return pid
 
-    def become(self, request: dict[str, Any], output: int) -> None:
+    def become(self, request: dict[str, Any], fds: list[int]) -> None:
         """In the child: turn into the member."""
         os.setsid()
         kernel.die_with_parent()
@@ -144,12 +155,14 @@ class Init:
             kernel.syscall("unshare", kernel.CLONE_NEWUTS)
             socket.sethostname(node)
         nothing = os.open(os.devnull, os.O_RDONLY)
-        for old, new in ((nothing, 0), (output, 1), (output, 2)):
+        for old, new in ((nothing, 0), (fds[0], 1), (fds[0], 2)):
             os.dup2(old, new)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
         os.chdir(request["cwd"])
+        for name, dress in request["dress"].items():
+            fitted(name, "dress", dress["options"], [fds[i] for i in dress["fds"]])
         os.execvpe(request["argv"][0], request["argv"], {**os.environ, **request["env"]})
 
     def reap(self) -> None:
@@ -172,6 +185,8 @@ class Init:
 def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.socket) -> Init:
     """As process 1: mounts and network, then say what was built."""
     found = furnish(config)
+    for name, options in config["fittings"].items():
+        fitted(name, "furnish", options)
     lab = network.build(config["nodes"])
     with sexton:
         socket.send_fds(sexton, [b"!"], [os.pidfd_open(os.getpid()), *lab.namespaces.values()])
@@ -181,6 +196,8 @@ def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.sock
 
 def run_lab(config: dict[str, Any], control: socket.socket) -> None:
     """Fork process 1 into the new namespaces and wait for its end."""
+    for name, options in config["fittings"].items():
+        fitted(name, "prepare", options)
     kernel.enter_user_namespace()
     kernel.die_with_parent()  # forgotten when rights change
     to_sexton, ours = socket.socketpair()

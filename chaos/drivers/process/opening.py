@@ -6,15 +6,17 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from chaos.api import Launch, Stage
 from chaos.drivers.process.events import serve_connection
+from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.recipe import SOCKET, TEMPORARY, Recipe
 from chaos.drivers.process.spec import Spec
-from chaos.drivers.process.supervisor import supervise
+from chaos.drivers.process.supervisor import Supervisor, supervise
 from chaos.drivers.process.target import LabTarget, ProcessTarget
 
 
@@ -22,29 +24,37 @@ from chaos.drivers.process.target import LabTarget, ProcessTarget
 async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator[ProcessTarget]:
     """Start the target; at the end of the block nothing of it is left."""
     recipe = Recipe(spec, launch)
+    assembly = Assembly(recipe, stage)
     for folder in (recipe.logs, recipe.data, *([] if launch.lab else [recipe.folder / TEMPORARY])):
         folder.mkdir(parents=True, exist_ok=True)
     with _ungrouped(), _event_socket(recipe.folder) as path:
         async with (
             await anyio.create_unix_listener(path) as listener,
-            supervise(recipe.launch.lab, recipe.addresses, recipe.folder, recipe.alias) as supervisor,
+            supervise(launch.lab, recipe.addresses, recipe.folder, recipe.alias, assembly.lab()) as supervisor,
             anyio.create_task_group() as host,
         ):
             tasks = await host.start(_serve)
             try:
                 tasks.start_soon(supervisor.serve)
                 await supervisor.wait_ready()
-                kind = LabTarget if "links" in supervisor.mechanisms else ProcessTarget
-                target = kind(recipe, stage, supervisor, tasks)
-                tasks.start_soon(listener.serve, lambda stream: serve_connection(stream, target))
-                tasks.start_soon(target.start_members)
-                try:
-                    yield target
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await target.stop()
+                async with assembly.set_up(supervisor, tasks):
+                    target = _kind(supervisor, assembly)(recipe, stage, supervisor, tasks, assembly)
+                    tasks.start_soon(listener.serve, lambda stream: serve_connection(stream, target))
+                    tasks.start_soon(target.start_members)
+                    try:
+                        yield target
+                    finally:
+                        with anyio.CancelScope(shield=True):
+                            await target.stop()
             finally:
                 tasks.cancel_scope.cancel()
+
+
+def _kind(supervisor: Supervisor, assembly: Assembly) -> type[ProcessTarget]:
+    """A target that is what this machine and this run's fittings make of it."""
+    base = LabTarget if "links" in supervisor.mechanisms else ProcessTarget
+    faces = tuple(kind.face for kind in assembly.standing)
+    return cast(type[ProcessTarget], type("FittedTarget", (*faces, base), {})) if faces else base
 
 
 async def _serve(*, task_status: TaskStatus[TaskGroup]) -> None:

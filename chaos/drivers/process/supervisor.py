@@ -93,11 +93,21 @@ class Supervisor:
         self.mechanisms = dict(self._ready.content["ready"])
 
     async def start(
-        self, node: str | None, argv: Sequence[str], env: Mapping[str, str], cwd: str, output: int
+        self,
+        node: str | None,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        output: int,
+        dress: Mapping[str, tuple[JSON, Sequence[int]]] | None = None,
     ) -> Started:
-        """Execute a program with additions to our environment; its output goes to that file descriptor."""
-        fields = {"node": node, "argv": argv, "env": env, "cwd": cwd}
-        reply = await self._request("start", fields, [output])
+        """Execute a program with additions to our environment; its output goes to that file descriptor. `dress` holds
+        what each fitting does in its process before that, with the file descriptors it needs."""
+        fds, fields = [output], {"node": node, "argv": argv, "env": env, "cwd": cwd, "dress": dict[str, JSON]()}
+        for name, (options, more) in (dress or {}).items():
+            fields["dress"][name] = {"options": options, "fds": [len(fds) + i for i in range(len(more))]}  # type: ignore[index]
+            fds += more
+        reply = await self._request("start", fields, fds)
         if reply.started is None:
             raise TargetError(f"{argv[0]} cannot be started: {reply.content['error']}")
         return reply.started
@@ -149,8 +159,11 @@ class Supervisor:
 
 
 @asynccontextmanager
-async def supervise(lab: bool, nodes: Mapping[str, str], folder: Path, alias: str) -> AsyncIterator[Supervisor]:
-    """A supervisor for the length of the block; `alias` is a short path that leads members to `folder`."""
+async def supervise(
+    lab: bool, nodes: Mapping[str, str], folder: Path, alias: str, fittings: Mapping[str, JSON] | None = None
+) -> AsyncIterator[Supervisor]:
+    """A supervisor for the length of the block; `alias` is a short path that leads members to `folder`. `fittings`
+    are the options of each fitting for the lab, by name."""
     control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     control.setblocking(False)
     hosts = folder / "hosts"
@@ -159,6 +172,7 @@ async def supervise(lab: bool, nodes: Mapping[str, str], folder: Path, alias: st
     config = {
         "lab": lab, "harness": os.getpid(), "control": other.fileno(), "nodes": list(nodes.items()),
         "folder": str(folder), "alias": alias, "hosts": str(hosts), "packages": _packages() if lab else "",
+        "fittings": dict(fittings or {}),
     }  # fmt: skip
     with control, other:
         if not lab:  # so that orphans of a supervisor that was itself killed come to us

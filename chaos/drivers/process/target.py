@@ -15,20 +15,25 @@ from anyio.abc import TaskGroup
 
 from chaos.api import JSON, Cut, Finished, Member, Slot, Stage
 from chaos.drivers.process.events import follow
+from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.members import Live, Processes, exit_code, facts, own_pid, pid_of
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.spec import Program, Ready
 from chaos.drivers.process.supervisor import Supervisor
-from chaos.errors import TargetError
+from chaos.errors import NotLanded, TargetError
 
 DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
 
 
 class ProcessTarget(Processes):
-    """Implements Target, Signals and Files; takes what members say (`events.Sink`)."""
+    """Implements Target, Signals, Files and Programs; takes what members say (`events.Sink`)."""
 
-    def __init__(self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup) -> None:
+    def __init__(
+        self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup, assembly: Assembly
+    ) -> None:
         super().__init__()
+        self.fittings = assembly.standing
+        self._assembly = assembly
         self._recipe = recipe
         self._spec = recipe.spec
         self._stage = stage
@@ -68,11 +73,32 @@ class ProcessTarget(Processes):
         return tuple(asked)
 
     def mechanisms(self) -> dict[str, str]:
-        """What this run stands on: `lab`, `links`."""
-        return dict(self._supervisor.mechanisms)
+        """What this run stands on: `lab`, `links`, and what its members are fitted with."""
+        return {**self._supervisor.mechanisms, **self._assembly.mechanisms}
 
     def data_root(self) -> Path:
         return self._recipe.data
+
+    # --- Programs
+
+    def programs(self, node: str | None = None) -> tuple[str, ...]:
+        return tuple(p.name for p in self._recipe.programs if node in (None, p.node))
+
+    async def start_again(self, name: str) -> Member:
+        program = next((p for p in self._recipe.programs if p.name == name), None)
+        if program is None:
+            raise NotLanded(f"the harness did not start {name}: {', '.join(self.programs())} can be started again")
+        if any(live.started and live.program == name for live in self.live.values()):
+            raise NotLanded(f"{name} has not ended")
+        self._ended.pop(name, None)
+        try:
+            await self._start(program)
+        except TargetError as error:
+            raise NotLanded(str(error)) from error
+        found = [live.member for live in self.live.values() if live.started and live.program == name]
+        if not found:
+            raise NotLanded(f"{name} ended as soon as it was started")
+        return found[-1]
 
     # --- what members say
 
@@ -159,10 +185,17 @@ class ProcessTarget(Processes):
         recipe = self._recipe
         try:
             argv, env, cwd = recipe.argv(program), recipe.environment(program), str(recipe.workdir)
-            started = await self._supervisor.start(program.node, argv, env, cwd, writer)
+            dress = {}
+            for fitting in self.fittings.values():
+                env.update(fitting.environment(program))
+                if (clothes := fitting.dress(program)) is not None:
+                    dress[fitting.name] = clothes
+            started = await self._supervisor.start(program.node, argv, env, cwd, writer, dress)
         finally:
             os.close(writer)
         pid = pid_of(started.pidfd)
+        for fitting in self.fittings.values():
+            await fitting.started(program, pid)
         if pid > 0 and pid in self.live:  # its hello was faster than the answer to our request
             self.live[pid].started, self.live[pid].program = started, program.name
             os.close(started.pidfd)
