@@ -156,6 +156,24 @@ class Programs(Protocol):
         """Start a member that has ended, by the same command; raises NotLanded while it lives or when it cannot."""
 
 
+@runtime_checkable
+class Hooks(Protocol):
+    """Members call `chaos.inside.tamper` where their values may be changed."""
+
+    async def arm(self, member: Member, site: str, change: JSON) -> int:
+        """Change what passes that site of the member, and of the next process of its name, until it is disarmed.
+
+        The number by which the hook is known; NotLanded where the member offers no such site. `change` is what
+        `chaos.inside` carries out. An armed hook has not hit anything yet.
+        """
+
+    async def wait_hit(self, number: int, timeout: float) -> JSON:
+        """The first hit: where it was and what was changed; NotLanded when none comes within `timeout` seconds."""
+
+    async def disarm(self, number: int) -> JSON:
+        """Hit no more, and say how often it did. Harmless when the member has gone; HealFailed when it is silent."""
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 Capability = TypeVar("Capability", contravariant=True)
@@ -297,7 +315,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 __all__ = [
-    "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "Invariant", "Landing",
-    "Launch", "Links", "Member", "Probe", "Programs", "Ratio", "Scene", "Selection", "Selector", "Signals", "Size",
-    "Slot", "Stage", "Target", "capability_of",
+    "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "Hooks", "Invariant",
+    "Landing", "Launch", "Links", "Member", "Probe", "Programs", "Ratio", "Scene", "Selection", "Selector", "Signals",
+    "Size", "Slot", "Stage", "Target", "capability_of",
 ]  # fmt: skip

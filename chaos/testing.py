@@ -87,7 +87,7 @@ class Recorder:
 
 
 class FakeTarget:
-    """Implements Target, Signals, Links and Files in memory.
+    """Implements Target, Signals, Links, Files and Hooks in memory; what is armed hits at once.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
     `stubborn`: names of members that SIGTERM does not end; others end `grace` seconds after it.
@@ -101,7 +101,8 @@ class FakeTarget:
         self.finished = anyio.Event()
         self.code = 0
         self.cuts: Counter[tuple[str, str]] = Counter()
-        self._pids = itertools.count(100)
+        self.hooks: dict[int, tuple[Member, str, JSON]] = {}  # those that are armed, by number
+        self._pids, self._numbers = itertools.count(100), itertools.count(1)
         self._members = [self._born(slot) for slot in self.slots]
         self._states = {m.pid: "S" for m in self._members}
         self._leaving: dict[int, float] = {}  # process id -> when SIGTERM ends it
@@ -127,9 +128,10 @@ class FakeTarget:
         return born
 
     def standing(self) -> frozenset[str]:
-        """What is disturbed now: stopped members, cut pairs."""
+        """What is disturbed now: stopped members, cut pairs, armed hooks."""
         stopped = {m.name for m in self._members if self.state(m) == "T"}
-        return frozenset(stopped | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
+        hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
+        return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
 
     async def wait_ready(self) -> None:
         await anyio.lowlevel.checkpoint()
@@ -182,6 +184,26 @@ class FakeTarget:
         await anyio.lowlevel.checkpoint()
         self.cuts.subtract(cut.pairs)
         return {"mechanism": "fake", "pairs": [{"from": a, "to": b, "sent": 1, "received": 1} for a, b in cut.pairs]}
+
+    async def arm(self, member: Member, site: str, change: JSON) -> int:
+        await anyio.lowlevel.checkpoint()
+        if self.state(member) == "X":
+            raise NotLanded(f"{member.name} has already gone")
+        number = next(self._numbers)
+        self.hooks[number] = (member, site, change)
+        return number
+
+    async def wait_hit(self, number: int, timeout: float) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        member, site, change = self.hooks[number]
+        if self.numb:
+            raise NotLanded(f"{member.name} was armed at {site}, and nothing was hit within {timeout:g} s")
+        return {"member": member.name, "site": site, "do": change["do"]}
+
+    async def disarm(self, number: int) -> JSON:
+        self.hooks.pop(number, None)
+        await anyio.lowlevel.checkpoint()
+        return {"hits": 0 if self.numb else 1}
 
     def data_root(self) -> Path:
         self._folder = self._folder or Path(tempfile.mkdtemp())

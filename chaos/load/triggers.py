@@ -65,6 +65,7 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "point.released": ("name",),
     "file.reached": ("op", "path"),
     "file.released": ("op", "path", "member"),
+    "hook.hit": ("member", "site", "do", "where"),
     "fault.armed": ("kind", "settings", "hold"),
     "fault.injecting": ("members", "nodes", "trigger"),
     "fault.landed": ("kind", "members", "nodes", "evidence", "instant"),

@@ -9,6 +9,12 @@ import pytest
 
 from chaos.api import Fault, Selector
 from chaos.faults.checkpoint.corrupt import Corrupt
+from chaos.faults.compute.corrupt import Corrupt as CorruptValue
+from chaos.faults.compute.loss_spike import LossSpike
+from chaos.faults.compute.nan import Nan
+from chaos.faults.data.corrupt_batch import CorruptBatch
+from chaos.faults.data.slow_loader import SlowLoader
+from chaos.faults.data.truncated_batch import TruncatedBatch
 from chaos.faults.network.isolate import Isolate
 from chaos.faults.network.partition import Partition
 from chaos.faults.process.freeze import Freeze
@@ -21,6 +27,12 @@ from chaos.testing import FakeTarget, check_fault
 NODE_1 = Selector(nodes=("n1",))
 FAULTS: dict[str, Fault[Any]] = {
     "checkpoint.corrupt": Corrupt(path="*"),
+    "compute.corrupt": CorruptValue(members=NODE_1),
+    "compute.loss-spike": LossSpike(members=NODE_1),
+    "compute.nan": Nan(members=NODE_1),
+    "data.corrupt-batch": CorruptBatch(members=NODE_1),
+    "data.slow-loader": SlowLoader(members=NODE_1, seconds=0.1),
+    "data.truncated-batch": TruncatedBatch(members=NODE_1),
     "network.isolate": Isolate(members=NODE_1),
     "network.partition": Partition(between=(NODE_1, Selector(rest=True))),
     "process.freeze": Freeze(members=NODE_1),

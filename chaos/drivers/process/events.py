@@ -17,6 +17,7 @@ import msgspec
 from anyio.abc import SocketAttribute, SocketStream
 
 from chaos.api import JSON
+from chaos.drivers.process.hooks import Channel
 
 EVENT_LIMIT = 1 << 20  # bytes of one event
 LINE_LIMIT = 1 << 16  # bytes of one log line that is looked at; the file holds all of it
@@ -44,6 +45,15 @@ class Sink(Protocol):
 
     async def at_point(self, source: str, point: str, data: JSON) -> None:
         """Returns when the member may go on."""
+
+    async def hooked(self, pid: int, channel: Channel) -> None:
+        """A process listens for hooks, and waits to hear of those that stand."""
+
+    def hook_said(self, channel: Channel, kind: str, data: JSON, t: float | None) -> None:
+        """It obeyed (`armed`, `disarmed`, `refused`), or a hook hit (`hit`)."""
+
+    def unhooked(self, pid: int) -> None:
+        """It listens no more."""
 
     def opened(self, pid: int) -> None:
         """A process has connected."""
@@ -91,10 +101,14 @@ async def serve_connection(stream: SocketStream, sink: Sink) -> None:
                     break
                 for line in lines.feed(chunk):
                     message = talk.take(line)
-                    if message is not None:
+                    if message is not None and message.k == "hooks":
+                        await talk.hook(message)
+                    elif message is not None:
                         points.start_soon(talk.stand, message)
             points.cancel_scope.cancel()  # nobody waits there any more
     finally:
+        if talk.channel is not None:
+            sink.unhooked(pid)
         sink.closed(pid)
         if talk.pidfd >= 0:
             os.close(talk.pidfd)
@@ -110,9 +124,10 @@ class _Talk:
         self.pidfd = pidfd
         self.source = f"pid-{pid}"
         self.malformed = 0
+        self.channel: Channel | None = None  # once the process listens for hooks on this connection
 
     def take(self, line: bytes) -> Message | None:
-        """Hand one line over; a failpoint is given back, since the member waits there."""
+        """Hand one line over; given back is what the member waits for an answer to: a failpoint, its hooks."""
         try:
             message = decode(line)
         except (ValueError, msgspec.MsgspecError) as error:
@@ -124,11 +139,17 @@ class _Talk:
         if message.k == "hello":
             pidfd, self.pidfd = self.pidfd, -1
             self.source = self.sink.hello(message.d, self.pid, pidfd, message.t)
-        elif message.k == "point":
+        elif message.k in ("point", "hooks"):
             return message
+        elif self.channel is not None:
+            self.sink.hook_said(self.channel, message.k, message.d, message.t)
         else:
             self.sink.event(self.source, message.k, message.d, message.t)
         return None
+
+    async def hook(self, message: Message) -> None:
+        self.channel = Channel(self.stream, str(message.d.get("member")), message.d.get("sites") or ())
+        await self.sink.hooked(self.pid, self.channel)
 
     async def stand(self, message: Message) -> None:
         await self.sink.at_point(self.source, message.name, message.d)

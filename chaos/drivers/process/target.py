@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from chaos.api import JSON, Cut, Finished, Member, Slot, Stage
 from chaos.drivers.process.events import follow
 from chaos.drivers.process.fittings.assembly import Assembly
+from chaos.drivers.process.hooks import Hooking
 from chaos.drivers.process.members import Live, Processes, exit_code, facts, own_pid, pid_of
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.spec import Program, Ready
@@ -25,13 +26,14 @@ from chaos.errors import NotLanded, TargetError
 DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
 
 
-class ProcessTarget(Processes):
-    """Implements Target, Signals, Files and Programs; takes what members say (`events.Sink`)."""
+class ProcessTarget(Hooking, Processes):
+    """Implements Target, Signals, Files, Hooks and Programs; takes what members say (`events.Sink`)."""
 
     def __init__(
         self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup, assembly: Assembly
     ) -> None:
-        super().__init__()
+        Processes.__init__(self)
+        Hooking.__init__(self, stage)
         self.fittings = assembly.standing
         self._assembly = assembly
         self._recipe = recipe
@@ -124,7 +126,7 @@ class ProcessTarget(Processes):
         return name
 
     def event(self, source: str, kind: str, data: JSON, t: float | None) -> None:
-        if kind in ("member.started", "member.exited"):
+        if kind in ("member.started", "member.exited", "hook.hit"):
             kind, data = "target.malformed", {"line": str(data)[:200], "reason": f"only the harness says {kind}"}
         self._stage.record(source, kind, data, t)
         if kind in self._awaited and not self._started.is_set():

@@ -1,0 +1,1 @@
+"""Faults of computing units: values that come out wrong."""

@@ -1,0 +1,1 @@
+"""Faults of input data: batches that come late, cut off or wrong."""
