@@ -94,7 +94,8 @@ async def test_a_freeze_stops_and_lets_go(launch: Launch) -> None:
         members = target.members()
         fault = Freeze(members=NODE_1)
         async with fault.inject(target, *hit(fault, target)):
-            assert states(target, members) == {"agent-n0": "S", "worker-n0": "S", "agent-n1": "T", "worker-n1": "T"}
+            stopped = {name for name, state in states(target, members).items() if state == "T"}
+            assert stopped == {"agent-n1", "worker-n1"}  # the others may run or sleep, as they please
         assert "T" not in states(target, members).values()
 
 

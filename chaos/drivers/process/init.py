@@ -1,7 +1,7 @@
 """The first process of the lab: holds its namespaces, starts and reaps members, ends with the harness.
 
 Run by its path in an interpreter of its own (`supervisor.py` does); the harness never imports it, and it imports
-nothing of the harness: the standard library, and `kernel.py` and `network.py` beside it.
+nothing of the harness: the standard library, and `become.py`, `kernel.py` and `network.py` beside it.
 
 The harness holds the other end of a control socket; its end of file means that the harness has gone. With a lab,
 this program is process 1 of its own process namespace, so when it ends, for whatever reason, the kernel ends every
@@ -34,20 +34,11 @@ def beside(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from chaos.drivers.process import kernel, network
+    from chaos.drivers.process import become, kernel, network
 else:
-    kernel, network = beside("kernel"), beside("network")
-
+    become, kernel, network = beside("become"), beside("kernel"), beside("network")
 
 MOST_FDS = 32  # that come with one request
-
-
-def fitted(name: str, step: str, *arguments: Any) -> None:
-    """Have a fitting do its part of a step, where it has one: see `fittings/base.py`."""
-    if os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"fit_{name}.py")):
-        module = beside(f"fit_{name}")
-        if hasattr(module, step):
-            getattr(module, step)(*arguments)
 
 
 def enter_namespaces() -> None:
@@ -75,11 +66,56 @@ def furnish(config: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+class Nursery:
+    """Our end of `nursery.py`."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.channel, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.ready = False
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "nursery.py")
+        argv = [config["python"], program, str(other.fileno()), *config["modules"]]
+        if os.fork() == 0:
+            try:
+                kernel.die_with_parent()
+                os.set_inheritable(other.fileno(), True)
+                nothing = os.open(os.devnull, os.O_RDWR)
+                for fd in (0, 1, 2):
+                    os.dup2(nothing, fd)
+                signal.set_wakeup_fd(-1)
+                os.execvpe(argv[0], argv, {**os.environ, **config["env"]})
+            finally:
+                os._exit(127)
+        other.close()
+
+    def wait(self, control: socket.socket) -> None:
+        """Until it has imported everything; ends this process when the harness goes first."""
+        poll = select.poll()
+        poll.register(self.channel, select.POLLIN)
+        poll.register(control, select.POLLRDHUP)
+        if self.channel.fileno() not in (fd for fd, _ in poll.poll()):
+            raise OSError("the harness has gone")
+        said = json.loads(self.channel.recv(1 << 16) or b'{"failed": "it ended"}')
+        if "failed" in said:
+            raise OSError(f"what it preloads cannot be imported: {said['failed']}")
+        self.ready = True
+
+    def fork(self, request: dict[str, Any], fds: list[int]) -> int:
+        """A member; its process id, of a child of ours."""
+        socket.send_fds(self.channel, [json.dumps(request).encode()], fds)
+        said = json.loads(self.channel.recv(1 << 16) or b'{"error": "the nursery has ended"}')
+        if "error" in said:
+            raise OSError(said["error"])
+        return int(said["pid"])
+
+
 class Init:
     """Serves one harness: requests and file descriptors in, replies and exits out."""
 
-    def __init__(self, control: socket.socket, network: Any, nodes: dict[str, int]) -> None:
+    def __init__(
+        self, control: socket.socket, network: Any, nodes: dict[str, int], nursery: Nursery | None = None
+    ) -> None:
         self.control = control
+        self.nursery = nursery
         self.network = network
         self.nodes = nodes
         self.pid = os.getpid()
@@ -113,7 +149,7 @@ class Init:
         send: list[int] = []
         try:
             if request["op"] == "start":
-                reply["pid"] = self.start(request, fds)
+                reply["pid"] = self.fork(request, fds) if request["preloaded"] else self.start(request, fds)
                 send.append(os.pidfd_open(reply["pid"]))
             else:
                 reply["result"] = self.network.apply(request["op"], [tuple(pair) for pair in request["pairs"]])
@@ -130,7 +166,8 @@ class Init:
         pid = os.fork()
         if pid == 0:
             try:
-                self.become(request, fds)
+                become.become(request, fds, self.nodes.get(request["node"]), self.pid)
+                os.execvpe(request["argv"][0], request["argv"], {**os.environ, **request["env"]})
             except OSError as error:
                 os.write(report, str(error).encode())
             finally:
@@ -143,27 +180,14 @@ class Init:
             raise OSError(reason)
         return pid
 
-    def become(self, request: dict[str, Any], fds: list[int]) -> None:
-        """In the child: turn into the member."""
-        os.setsid()
-        kernel.die_with_parent()
-        if os.getppid() != self.pid:
-            os._exit(127)
-        node = request["node"]
-        if node in self.nodes:
-            kernel.syscall("setns", self.nodes[node], kernel.CLONE_NEWNET)
-            kernel.syscall("unshare", kernel.CLONE_NEWUTS)
-            socket.sethostname(node)
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        for old, new in ((nothing, 0), (fds[0], 1), (fds[0], 2)):
-            os.dup2(old, new)
-        signal.set_wakeup_fd(-1)
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        os.chdir(request["cwd"])
-        for name, dress in request["dress"].items():
-            fitted(name, "dress", dress["options"], [fds[i] for i in dress["fds"]])
-        os.execvpe(request["argv"][0], request["argv"], {**os.environ, **request["env"]})
+    def fork(self, request: dict[str, Any], fds: list[int]) -> int:
+        """A member out of the nursery: what it needs is imported there already, or soon."""
+        assert self.nursery is not None
+        if not self.nursery.ready:
+            self.nursery.wait(self.control)
+        namespace = self.nodes.get(request["node"])
+        request = {**request, "parent": self.pid, "namespace": len(fds) if namespace is not None else None}
+        return self.nursery.fork(request, fds if namespace is None else [*fds, namespace])
 
     def reap(self) -> None:
         """Tell of every child that ended, adopted ones too."""
@@ -186,18 +210,19 @@ def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.sock
     """As process 1: mounts and network, then say what was built."""
     found = furnish(config)
     for name, options in config["fittings"].items():
-        fitted(name, "furnish", options)
+        become.fitted(name, "furnish", options)
+    nursery = Nursery(config["nursery"]) if config["nursery"] else None  # imports while the network is built
     lab = network.build(config["nodes"])
     with sexton:
         socket.send_fds(sexton, [b"!"], [os.pidfd_open(os.getpid()), *lab.namespaces.values()])
     control.send(json.dumps({"ready": {**found, **lab.mechanisms()}}).encode())
-    return Init(control, lab, lab.namespaces)
+    return Init(control, lab, lab.namespaces, nursery)
 
 
 def run_lab(config: dict[str, Any], control: socket.socket) -> None:
     """Fork process 1 into the new namespaces and wait for its end."""
     for name, options in config["fittings"].items():
-        fitted(name, "prepare", options)
+        become.fitted(name, "prepare", options)
     kernel.enter_user_namespace()
     kernel.die_with_parent()  # forgotten when rights change
     to_sexton, ours = socket.socketpair()
@@ -227,10 +252,10 @@ def run_lab(config: dict[str, Any], control: socket.socket) -> None:
     os._exit(0)
 
 
-def run_here(control: socket.socket) -> None:
+def run_here(config: dict[str, Any], control: socket.socket) -> None:
     """Without a lab: serve, and end all descendants."""
     kernel.syscall("prctl", kernel.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    init = Init(control, None, {})
+    init = Init(control, None, {}, Nursery(config["nursery"]) if config["nursery"] else None)
     with suppress(OSError):
         control.send(json.dumps({"ready": {"lab": "none"}}).encode())
         init.serve()
@@ -265,7 +290,7 @@ def main() -> None:
                 run_lab(config, control)
             return
         with short_path(config["alias"], config["folder"]):
-            run_here(control)
+            run_here(config, control)
     except (OSError, RuntimeError, ImportError) as error:
         with suppress(OSError):
             control.send(json.dumps({"failed": str(error)}).encode())

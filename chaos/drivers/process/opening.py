@@ -30,7 +30,9 @@ async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator
     with _ungrouped(), _event_socket(recipe.folder) as path:
         async with (
             await anyio.create_unix_listener(path) as listener,
-            supervise(launch.lab, recipe.addresses, recipe.folder, recipe.alias, assembly.lab()) as supervisor,
+            supervise(
+                launch.lab, recipe.addresses, recipe.folder, recipe.alias, assembly.lab(), recipe.nursery()
+            ) as supervisor,
             anyio.create_task_group() as host,
         ):
             tasks = await host.start(_serve)

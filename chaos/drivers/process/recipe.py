@@ -7,6 +7,7 @@ import os
 import secrets
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from chaos.api import JSON, Launch
@@ -62,6 +63,21 @@ class Recipe:
             **self.spec.environment(self._values()),
             **program.env,
         }
+
+    def nursery(self) -> JSON | None:
+        """What is imported once for several members: the interpreter, the modules, its environment."""
+        modules = tuple(dict.fromkeys(name for program in self.programs for name in program.preload))
+        if not modules:
+            return None
+        paths = filter(None, (str(self.workdir), os.environ.get("PYTHONPATH")))
+        env = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", "CHAOS_DATA": str(self.data)}
+        return {
+            "python": sys.executable, "modules": modules, "env": {**env, **self.spec.environment(self._values())},
+        }  # fmt: skip
+
+    def preloaded(self, program: Program, environment: Mapping[str, str]) -> bool:
+        """Whether a member can be forked from there; a library that must be loaded first asks for an execution."""
+        return bool(program.preload) and "LD_PRELOAD" not in environment
 
     def _values(self) -> JSON:
         return {"data": str(self.data), **{f"address.{node}": a for node, a in self.addresses.items()}}

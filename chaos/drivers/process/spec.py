@@ -47,7 +47,12 @@ class Program(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     command: tuple[str, ...]
     env: Mapping[str, str] = {}
     ready: Ready | None = None
+    preload: tuple[str, ...] = ()  # modules that are imported once for all members that name any
     group: int = 0
+
+    def __post_init__(self) -> None:
+        if self.preload and (self.command[:2] != ("python", "-m") or len(self.command) < 3):
+            raise ValueError(f"{self.name}: `preload` goes with a command `python -m MODULE …` only")
 
 
 class Announced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,7 +122,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         known = set(self.node_names())
         slots: dict[str, Slot] = {}
         for section, entries in (("members", self.members), ("announced", self.announced)):
-            places = tuple({k: v for k, v in e.items() if k not in ("command", "env", "ready")} for e in entries)
+            places = tuple(
+                {k: v for k, v in e.items() if k not in ("command", "env", "ready", "preload")} for e in entries
+            )
             for _, one in self._expand(section, places, {}):
                 who = _convert(one, Announced, section)
                 if who.node is not None and known and who.node not in known:

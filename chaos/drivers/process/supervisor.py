@@ -100,10 +100,15 @@ class Supervisor:
         cwd: str,
         output: int,
         dress: Mapping[str, tuple[JSON, Sequence[int]]] | None = None,
+        preloaded: bool = False,
     ) -> Started:
         """Execute a program with additions to our environment; its output goes to that file descriptor. `dress` holds
-        what each fitting does in its process before that, with the file descriptors it needs."""
-        fds, fields = [output], {"node": node, "argv": argv, "env": env, "cwd": cwd, "dress": dict[str, JSON]()}
+        what each fitting does in its process before that, with the file descriptors it needs. `preloaded`: fork it
+        from the nursery instead."""
+        fds, fields = (
+            [output],
+            {"node": node, "argv": argv, "env": env, "cwd": cwd, "preloaded": preloaded, "dress": dict[str, JSON]()},
+        )
         for name, (options, more) in (dress or {}).items():
             fields["dress"][name] = {"options": options, "fds": [len(fds) + i for i in range(len(more))]}  # type: ignore[index]
             fds += more
@@ -160,10 +165,15 @@ class Supervisor:
 
 @asynccontextmanager
 async def supervise(
-    lab: bool, nodes: Mapping[str, str], folder: Path, alias: str, fittings: Mapping[str, JSON] | None = None
+    lab: bool,
+    nodes: Mapping[str, str],
+    folder: Path,
+    alias: str,
+    fittings: Mapping[str, JSON] | None = None,
+    nursery: JSON | None = None,
 ) -> AsyncIterator[Supervisor]:
     """A supervisor for the length of the block; `alias` is a short path that leads members to `folder`. `fittings`
-    are the options of each fitting for the lab, by name."""
+    are the options of each fitting for the lab, by name; `nursery` says what is imported once for several members."""
     control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     control.setblocking(False)
     hosts = folder / "hosts"
@@ -172,7 +182,7 @@ async def supervise(
     config = {
         "lab": lab, "harness": os.getpid(), "control": other.fileno(), "nodes": list(nodes.items()),
         "folder": str(folder), "alias": alias, "hosts": str(hosts), "packages": _packages() if lab else "",
-        "fittings": dict(fittings or {}),
+        "fittings": dict(fittings or {}), "nursery": nursery,
     }  # fmt: skip
     with control, other:
         if not lab:  # so that orphans of a supervisor that was itself killed come to us

@@ -192,7 +192,9 @@ class ProcessTarget(Hooking, Processes):
                 env.update(fitting.environment(program))
                 if (clothes := fitting.dress(program)) is not None:
                     dress[fitting.name] = clothes
-            started = await self._supervisor.start(program.node, argv, env, cwd, writer, dress)
+            started = await self._supervisor.start(
+                program.node, argv, env, cwd, writer, dress, recipe.preloaded(program, env)
+            )
         finally:
             os.close(writer)
         pid = pid_of(started.pidfd)
