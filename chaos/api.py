@@ -10,7 +10,7 @@ under the entry points `chaos.faults`, `chaos.probes`, `chaos.invariants`, `chao
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin, runtime_checkable
@@ -180,11 +180,15 @@ Capability = TypeVar("Capability", contravariant=True)
 
 
 class Landing:
-    """What a fault hands to the runner while it stands: proof that it landed, later proof that it healed."""
+    """What a fault hands to the runner while it stands: proof that it landed, later proof that it healed.
 
-    def __init__(self, evidence: JSON) -> None:
+    `upkeep` is for a fault that must go on doing something: run beside the hold, and cancelled before the heal.
+    """
+
+    def __init__(self, evidence: JSON, upkeep: Callable[[], Awaitable[None]] | None = None) -> None:
         self.evidence = evidence  # non-empty, JSON; shown with the verdict
         self.healed: JSON = {}  # filled on the way out
+        self.upkeep = upkeep
 
 
 class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -200,6 +204,14 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
     @abstractmethod
     def selectors(self) -> tuple[Selector, ...]:
         """Whom it hits; the runner resolves each and hands the selections to `inject` in the same order."""
+
+    def needs(self) -> tuple[type, ...]:
+        """Capabilities beyond `Fault[…]` that these settings ask for: without one of them it is refused."""
+        return ()
+
+    def uses(self) -> tuple[type, ...]:
+        """Capabilities that are set up for it where the machine can; it does without, and its evidence says so."""
+        return ()
 
     @abstractmethod
     def inject(self, target: Capability, *hit: Selection) -> AbstractAsyncContextManager[Landing]:
@@ -296,8 +308,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     def wants(self, capability: type) -> bool:
         """Whether a fault of this run needs `capability`, alone or as part of a larger one."""
-        needs = (capability_of(type(fault)) for fault in self.faults)
-        return any(capability in need.__mro__ for need in needs if need is not None)
+        asked = (need for f in self.faults for need in (capability_of(type(f)), *f.needs(), *f.uses()))
+        return any(capability in need.__mro__ for need in asked if need is not None)
 
 
 class Driver(msgspec.Struct, frozen=True, kw_only=True):

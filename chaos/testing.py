@@ -218,6 +218,7 @@ class FakeTarget:
         self._news = anyio.Event()
 
 
+UPKEEP = 1.0  # seconds that what a fault keeps doing is watched
 _End = Callable[[Any, anyio.CancelScope], Awaitable[None]]
 
 # --- contracts -------------------------------------------------------------------------------------------------------
@@ -249,6 +250,8 @@ async def _lands_and_heals(fault: Fault[Any], target: FakeTarget) -> None:
     async with fault.inject(target, *_hit(fault, target)) as landing:
         assert landing.evidence, "landed without evidence"
         msgspec.json.encode(landing.evidence)
+        with anyio.move_on_after(UPKEEP):
+            await (landing.upkeep or anyio.lowlevel.checkpoint)()
         if fault.instant:
             assert not target.standing(), "an instant fault leaves nothing to heal"
         else:

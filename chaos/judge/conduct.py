@@ -135,7 +135,8 @@ def _fault(step: Planned, history: History) -> Verdict:
         if event.kind == "fault.failed" and event.get("phase") == "heal":
             return failed(f"the heal failed: {event.get('message')}; undo by hand: {event.get('undo')}", (event.seq,))
     if broken := next((e for e in mine if e.kind == "fault.failed"), None):
-        return unknown(f"did not land: {broken.get('error')}: {broken.get('message')}", (broken.seq,))
+        what = "broke off" if broken.get("phase") == "hold" else "did not land"
+        return unknown(f"{what}: {broken.get('error')}: {broken.get('message')}", (broken.seq,))
     missed = next((e for e in mine if e.kind == "fault.missed"), None)
     if missed is not None and not (step.endless and landed):
         return unknown(f"was never injected: {missed.get('reason')}", (missed.seq,))

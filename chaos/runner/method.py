@@ -89,8 +89,9 @@ class Method:
         """What this target cannot carry, recorded; empty when it can carry every fault of the method."""
         refused = []
         for injection in self._injections:
-            need = capability_of(type(injection.fault))
-            if need is not None and not isinstance(target, need):
+            fault = injection.fault
+            lacks = (n for n in (capability_of(type(fault)), *fault.needs()) if n is not None)
+            if need := next((n for n in lacks if not isinstance(target, n)), None):
                 means = (need.__doc__ or "").partition(".")[0]
                 reason = f"{injection.action.kind} needs {need.__name__}, which this target is not as started ({means})"
                 reason += "".join(f"; {why}" for why in refusals(target))
@@ -203,11 +204,21 @@ class Method:
         injection.watch.released.set()
         if fault.instant:
             return
-        if action.hold is None:
-            injection.quiet.set()
-            await anyio.sleep_forever()
-        else:
-            await anyio.sleep_until(landed + action.hold)
+        async with anyio.create_task_group() as tasks:
+            if landing.upkeep is not None:
+                tasks.start_soon(self._keep_up, injection, landing.upkeep)
+            if action.hold is None:
+                injection.quiet.set()
+                await anyio.sleep_forever()
+            else:
+                await anyio.sleep_until(landed + action.hold)
+            tasks.cancel_scope.cancel()
+
+    async def _keep_up(self, injection: Injection, upkeep: Callable[[], Awaitable[None]]) -> None:
+        with Border() as border:
+            await upkeep()
+        if border.error is not None:
+            self._failed(injection, "hold", border.error, border.trace())
 
     async def _heal(
         self, injection: Injection, context: AbstractAsyncContextManager[Landing], landing: Landing

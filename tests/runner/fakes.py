@@ -14,6 +14,7 @@ from chaos.api import (
     Fault,
     Finished,
     Landing,
+    Links,
     Launch,
     Member,
     Probe,
@@ -122,10 +123,22 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
     members: Selector = Selector(names=("worker-0",))
     slow: float = 0.0  # seconds to inject
     heal: float = 0.0  # seconds to heal
-    fail: str = ""  # inject, crash, stuck, heal, crash-heal, unproved or nothing
+    fail: str = ""  # inject, crash, stuck, heal, crash-heal, unproved, nothing or upkeep
+    busy: bool = False  # goes on doing something while it stands
+    linked: bool = False  # needs Links beside Signals
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
+
+    def needs(self) -> tuple[type, ...]:
+        return (Signals, Links) if self.linked else ()
+
+    async def upkeep(self) -> None:
+        while True:
+            await anyio.sleep(0.75)
+            LOG.append("busy")
+            if self.fail == "upkeep":
+                raise NotLanded("there is nobody left")
 
     @asynccontextmanager
     async def inject(self, target: Any, *hit: Selection) -> AsyncIterator[Landing]:
@@ -140,7 +153,7 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
         try:
             await anyio.sleep(self.slow)
             LOG.append(f"{target.now():g} landed {name}")
-            landing = Landing({} if self.fail == "unproved" else {"who": name})
+            landing = Landing({} if self.fail == "unproved" else {"who": name}, self.upkeep if self.busy else None)
             yield landing if self.fail != "nothing" else None  # type: ignore[misc]
             landing.healed = {"back": name}
         finally:

@@ -49,6 +49,12 @@ async def test_a_fault_is_healed_when_its_hold_is_over(play: Play) -> None:
     assert history[-1].t == 6.0  # settled
 
 
+async def test_a_fault_may_go_on_doing_something_while_it_stands(play: Play) -> None:
+    _, history = await play(experiment(step(hold=2.0, busy=True)))
+    assert LOG == ["1 inject worker-0", "1 landed worker-0", "busy", "busy", "3 heal worker-0", "closed"]
+    assert [e.kind for e in history if e.source == "fault:freeze"][-1] == "fault.healed"
+
+
 async def test_a_fault_without_a_hold_is_healed_when_the_target_has_finished(play: Play) -> None:
     result, history = await play(experiment(step(hold=None), ends=True), runs_for(30.0, code=3))
     assert LOG == ["1 inject worker-0", "1 landed worker-0", "30 heal worker-0", "closed"]

@@ -107,6 +107,21 @@ async def test_a_fault_that_the_target_cannot_carry_is_refused_before_anything_i
     assert LOG == ["closed"]
 
 
+async def test_a_fault_whose_settings_ask_for_more_than_the_target_is_refused(play: Play) -> None:
+    result, _ = await play(experiment(step(linked=True)))
+    assert result.reason == "error"
+    assert "needs Links" in result.detail
+    assert LOG == ["closed"]
+
+
+async def test_a_fault_that_cannot_go_on_is_healed_and_told(play: Play) -> None:
+    result, history = await play(experiment(step(hold=3.0, busy=True, fail="upkeep")))
+    assert result.reason == "finished"
+    (broken,) = history.of("fault.failed")
+    assert (broken.get("phase"), broken.get("message")) == ("hold", "there is nobody left")
+    assert LOG[-2:] == ["4 heal worker-0", "closed"]
+
+
 async def test_a_target_that_does_not_start(play: Play) -> None:
     result, history = await play(experiment(step()), fail=TargetError("port 7100 is taken"))
     assert (result.reason, result.detail) == ("error", "port 7100 is taken")
