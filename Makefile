@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 EXPERIMENT ?= experiments/partition_during_checkpoint.yaml
 N      ?= 1
+JOBS   ?= 1
 
 .PHONY: run test check bench proof kill clean setup
 .DEFAULT_GOAL := run
@@ -30,7 +31,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.bench
 
 proof: $(STAMP)
-	$(BIN)/python -m ci.proof -n $(N)
+	$(BIN)/python -m ci.proof -n $(N) --jobs $(JOBS)
 
 # SIGKILL to the harness at N random moments of a run: nothing may be left after two seconds.
 kill: $(STAMP)

@@ -1,7 +1,7 @@
 """Every experiment on the correct target and on each of its defects: the proof that the harness can turn red.
 
-`python -m ci.proof [-n N] [--only EXPERIMENT] [--markdown FILE]`. Exit code 0 when every cell is as `ci/proof.yaml`
-says.
+`python -m ci.proof [-n N] [--jobs J] [--only EXPERIMENT] [--markdown FILE]`. Exit code 0 when every
+cell is as `ci/proof.yaml` says.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,9 +61,9 @@ def judge(cell: Cell, code: int, verdict: dict[str, object] | None) -> tuple[boo
 
 
 def run(cell: Cell, out: Path) -> Outcome:
-    """Run one cell once, in a folder of its own."""
+    """Run one cell once, in a new folder of its own below `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    before = set(out.iterdir())
+    out = Path(tempfile.mkdtemp(prefix=f"{cell.experiment}-{cell.defect or 'correct'}-", dir=out))
     command = [sys.executable, "-m", "chaos", "run", f"experiments/{cell.experiment}.yaml", "-q", "--out", str(out)]
     began = time.monotonic()
     done = subprocess.run(
@@ -69,7 +71,7 @@ def run(cell: Cell, out: Path) -> Outcome:
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     seconds = time.monotonic() - began
-    folder = next((p for p in out.iterdir() if p not in before and not p.is_symlink()), None)
+    folder = next((p for p in out.iterdir() if not p.is_symlink()), None)
     path = folder / "verdict.json" if folder else None
     verdict = json.loads(path.read_text()) if path and path.exists() else None
     good, said = judge(cell, done.returncode, verdict)
@@ -78,38 +80,49 @@ def run(cell: Cell, out: Path) -> Outcome:
     return Outcome(good, said, seconds, str(folder))
 
 
+def name(cell: Cell) -> str:
+    """As `--only` takes it."""
+    return f"{cell.experiment}/{cell.defect or 'correct'}"
+
+
+def row(cell: Cell, outcomes: list[Outcome]) -> str:
+    """Print what the runs of a cell said; its row of the table."""
+    good, runs = sum(o.good for o in outcomes), len(outcomes)
+    seconds = statistics.median(o.seconds for o in outcomes)
+    expected = f"fail: {cell.expected}" if cell.expected else "pass"
+    mark = "ok " if good == runs else "BAD"
+    print(
+        f"{mark} {cell.experiment:45} {cell.defect or '-':25} {expected:35} {good}/{runs} {seconds:5.1f}s", flush=True
+    )
+    for outcome in outcomes:
+        if not outcome.good:
+            print(f"      said {outcome.said}; see {outcome.folder}", flush=True)
+    return f"| {cell.experiment} | {cell.defect or '–'} | {expected} | {good}/{runs} | {seconds:.0f} s |"
+
+
 def main() -> int:
     """Run the table and print it row by row."""
     parser = argparse.ArgumentParser(prog="proof", description=__doc__)
     parser.add_argument("-n", type=int, default=1, help="runs of each cell (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--only", action="append", help="only this experiment, or experiment/defect; repeatable")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "proof", help="where the runs' folders go")
     parser.add_argument("--markdown", type=Path, help="also write the table there")
     call = parser.parse_args()
+    chosen = [cell for cell in cells() if not call.only or {cell.experiment, name(cell)} & set(call.only)]
+    began, bad = time.monotonic(), 0
     rows: list[str] = []
-    bad = 0
-    for cell in cells():
-        names = {cell.experiment, f"{cell.experiment}/{cell.defect or 'correct'}"}
-        if call.only and not names & set(call.only):
-            continue
-        outcomes = [run(cell, call.out) for _ in range(call.n)]
-        good = sum(o.good for o in outcomes)
-        bad += call.n - good
-        seconds = statistics.median(o.seconds for o in outcomes)
-        expected = f"fail: {cell.expected}" if cell.expected else "pass"
-        rows.append(f"| {cell.experiment} | {cell.defect or '–'} | {expected} | {good}/{call.n} | {seconds:.0f} s |")
-        mark = "ok " if good == call.n else "BAD"
-        print(
-            f"{mark} {cell.experiment:45} {cell.defect or '-':25} {expected:35} {good}/{call.n} {seconds:5.1f}s",
-            flush=True,
-        )
-        for outcome in outcomes:
-            if not outcome.good:
-                print(f"      said {outcome.said}; see {outcome.folder}", flush=True)
+    with ThreadPoolExecutor(call.jobs) as pool:
+        tries = {cell: [pool.submit(run, cell, call.out) for _ in range(call.n)] for cell in chosen}
+        for cell, futures in tries.items():
+            outcomes = [future.result() for future in futures]
+            rows.append(row(cell, outcomes))
+            bad += sum(not outcome.good for outcome in outcomes)
     if call.markdown:
         head = "| experiment | defect | expected | as expected | median |\n|---|---|---|---|---|\n"
         call.markdown.write_text(head + "\n".join(rows) + "\n")
-    print(f"{len(rows)} cells, {bad} runs not as expected")
+    minutes = (time.monotonic() - began) / 60
+    print(f"{len(rows)} cells, {call.n} runs each, {bad} runs not as expected, {minutes:.1f} minutes")
     return 0 if rows and not bad else 1
 
 

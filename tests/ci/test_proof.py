@@ -23,6 +23,10 @@ def test_every_experiment_is_in_the_table() -> None:
     assert {c.experiment for c in TABLE} == {p.stem for p in (ROOT / "experiments").glob("*.yaml")}
 
 
+def test_every_experiment_catches_a_defect() -> None:
+    assert {c.experiment for c in TABLE} == {c.experiment for c in TABLE if c.defect}
+
+
 def test_every_defect_of_the_trainer_is_caught_by_an_experiment() -> None:
     assert {c.defect for c in TABLE if c.defect} == set(DEFECTS)
 
