@@ -13,11 +13,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin, runtime_checkable
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 import msgspec
 from msgspec import Meta
 
+from chaos.fileops import Rule, Tapped
 from chaos.history import Event, History
 from chaos.trigger import OnFile
 from chaos.verdict import Verdict
@@ -174,6 +185,22 @@ class Hooks(Protocol):
         """Hit no more, and say how often it did. Harmless when the member has gone; HealFailed when it is silent."""
 
 
+@runtime_checkable
+class Taps(Protocol):
+    """File operations of members can be stopped before they happen, unseen by the programs."""
+
+    async def tap(self, rule: Rule, names: Sequence[str] | None) -> Tapped:
+        """From now on, hit what the rule says of the members of these names, all of them when None; a process that
+        says who it is only later counts as the one that started it."""
+
+
+@runtime_checkable
+class HitsFiles(Protocol):
+    """A fault on file operations: says which before the run, so that only these are stopped."""
+
+    def rule(self) -> Rule: ...
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 Capability = TypeVar("Capability", contravariant=True)
@@ -183,10 +210,21 @@ class Landing:
     """What a fault hands to the runner while it stands: proof that it landed, later proof that it healed.
 
     `upkeep` is for a fault that must go on doing something: run beside the hold, and cancelled before the heal.
+
+    A fault that the target itself must run into (an error that its next write gets) is only armed when it is entered:
+    it hands over no evidence yet, and `hit`, which waits until somebody ran into it and returns the proof. It calls its
+    argument right before the effect, for the record. Who is held by the trigger goes on as soon as the fault is armed;
+    one that nobody runs into before the run ends has not landed.
     """
 
-    def __init__(self, evidence: JSON, upkeep: Callable[[], Awaitable[None]] | None = None) -> None:
+    def __init__(
+        self,
+        evidence: JSON,
+        upkeep: Callable[[], Awaitable[None]] | None = None,
+        hit: Callable[[Callable[[], None]], Awaitable[JSON]] | None = None,
+    ) -> None:
         self.evidence = evidence  # non-empty, JSON; shown with the verdict
+        self.hit = hit
         self.healed: JSON = {}  # filled on the way out
         self.upkeep = upkeep
 
@@ -327,7 +365,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 __all__ = [
-    "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "Hooks", "Invariant",
-    "Landing", "Launch", "Links", "Member", "Probe", "Programs", "Ratio", "Scene", "Selection", "Selector", "Signals",
-    "Size", "Slot", "Stage", "Target", "capability_of",
+    "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "HitsFiles", "Hooks",
+    "Invariant", "Landing", "Launch", "Links", "Member", "Probe", "Programs", "Ratio", "Rule", "Scene", "Selection",
+    "Selector", "Signals", "Size", "Slot", "Stage", "Tapped", "Taps", "Target", "capability_of",
 ]  # fmt: skip

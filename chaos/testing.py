@@ -24,8 +24,11 @@ import msgspec
 
 from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Member, Slot, Target
 from chaos.errors import NotLanded
+from chaos.fileops import Rule
 from chaos.history import Event
 from chaos.selection import select
+
+NEVER = 5.0  # seconds that show that nobody runs into a fault
 
 SLOTS = (
     Slot(name="leader", role="coordinator", node="n0", domains={"rack": "r0"}),
@@ -87,7 +90,7 @@ class Recorder:
 
 
 class FakeTarget:
-    """Implements Target, Signals, Links, Files and Hooks in memory; what is armed hits at once.
+    """Implements Target, Signals, Links, Files, Hooks and Taps in memory; what is armed hits at once.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
     `stubborn`: names of members that SIGTERM does not end; others end `grace` seconds after it.
@@ -103,6 +106,7 @@ class FakeTarget:
         self.cuts: Counter[tuple[str, str]] = Counter()
         self.hooks: dict[int, tuple[Member, str, JSON]] = {}  # those that are armed, by number
         self._pids, self._numbers = itertools.count(100), itertools.count(1)
+        self.rules: list[FakeTapped] = []
         self._members = [self._born(slot) for slot in self.slots]
         self._states = {m.pid: "S" for m in self._members}
         self._leaving: dict[int, float] = {}  # process id -> when SIGTERM ends it
@@ -131,6 +135,7 @@ class FakeTarget:
         """What is disturbed now: stopped members, cut pairs, armed hooks."""
         stopped = {m.name for m in self._members if self.state(m) == "T"}
         hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
+        hooked |= {tapped.rule.path for tapped in self.rules}
         return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
 
     async def wait_ready(self) -> None:
@@ -205,6 +210,11 @@ class FakeTarget:
         await anyio.lowlevel.checkpoint()
         return {"hits": 0 if self.numb else 1}
 
+    async def tap(self, rule: Rule, names: Sequence[str] | None) -> FakeTapped:
+        await anyio.lowlevel.checkpoint()
+        self.rules.append(tapped := FakeTapped(self, rule, names))
+        return tapped
+
     def data_root(self) -> Path:
         self._folder = self._folder or Path(tempfile.mkdtemp())
         return self._folder
@@ -216,6 +226,30 @@ class FakeTarget:
         self._states[member.pid] = state
         self._news.set()
         self._news = anyio.Event()
+
+
+class FakeTapped:
+    """Implements Tapped: hits the first member that it means, or nobody on a numb target."""
+
+    def __init__(self, target: FakeTarget, rule: Rule, names: Sequence[str] | None) -> None:
+        self.target, self.rule = target, rule
+        self._names = names
+
+    async def hit(self, before: Callable[[], None]) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        found = [m.name for m in self.target.members() if self._names is None or m.name in self._names]
+        if self.target.numb or not found:
+            await anyio.sleep_forever()
+        before()
+        if self.rule.action == "kill":
+            self.target.end(found[0])
+        return {"mechanism": "fake", "member": found[0], "op": self.rule.ops[0], "n": self.rule.first}
+
+    async def lift(self) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self in self.target.rules:
+            self.target.rules.remove(self)
+        return {"mechanism": "fake", "hits": 1}
 
 
 UPKEEP = 1.0  # seconds that what a fault keeps doing is watched
@@ -248,11 +282,13 @@ async def check_fault(fault: Fault[Any], make: Callable[[], FakeTarget]) -> None
 async def _lands_and_heals(fault: Fault[Any], target: FakeTarget) -> None:
     before = len(target.members())
     async with fault.inject(target, *_hit(fault, target)) as landing:
+        if landing.hit is not None:
+            landing.evidence = await landing.hit(lambda: None)
         assert landing.evidence, "landed without evidence"
         msgspec.json.encode(landing.evidence)
         with anyio.move_on_after(UPKEEP):
             await (landing.upkeep or anyio.lowlevel.checkpoint)()
-        if fault.instant:
+        if fault.instant and landing.hit is None:
             assert not target.standing(), "an instant fault leaves nothing to heal"
         else:
             assert target.standing() or len(target.members()) < before, "landed, and nothing has changed"
@@ -275,8 +311,12 @@ async def _refuses(fault: Fault[Any], target: FakeTarget, slots: Sequence[Slot] 
     if slots is not None and not hit:
         return
     try:
-        async with fault.inject(target, *hit):
-            pass
+        async with fault.inject(target, *hit) as landing:
+            if landing.hit is not None:  # armed: nobody may run into it
+                with anyio.move_on_after(NEVER):
+                    await landing.hit(lambda: None)
+                    raise AssertionError(f"{type(fault).__name__} says that it was hit and nobody was")
+                return
     except NotLanded:
         return
     raise AssertionError(f"{type(fault).__name__} says that it landed and hit nothing")

@@ -13,8 +13,9 @@ from msgspec import inspect as mi
 
 from chaos.api import Duration, Selector
 from chaos.experiment import Budget, Limits, Mode
+from chaos.fileops import FILE_OPS
 from chaos.load.hypotheses import BOUNDS
-from chaos.load.triggers import BESIDE, FILE_OPS
+from chaos.load.triggers import BESIDE
 from chaos.registry import Registry, installed
 from chaos.trigger import PHASES
 from chaos.units import DURATIONS, EXAMPLES, NUMBER, RATES, SIZES

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from chaos.api import Duration
 from chaos.experiment import TargetSpec
+from chaos.fileops import FILE_OPS
 from chaos.load.document import INVALID, Node, show
 from chaos.load.hypotheses import BOUNDS, read_bound
 from chaos.load.reader import Reader, is_number
@@ -43,9 +44,6 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     "poisson": ("times",),
 }
 MODIFIERS = ("where", "nth", "healed", "times", "delay")
-FILE_OPS = (
-    "open", "create", "read", "write", "fsync", "rename", "unlink", "truncate", "mkdir", "rmdir", "link", "stat",
-)  # fmt: skip
 COMPARISONS = ("equals", "at-least", "at-most", "one-of", "between")
 
 # Events of the harness itself, which every target has; the table of docs/events.md.

@@ -151,8 +151,7 @@ class Method:
     async def _inject(self, injection: Injection, target: Target) -> None:
         with Border() as border:
             self._aim(injection, target)
-            cause = {} if injection.watch.cause is None else {"trigger": injection.watch.cause}
-            self._recorder.record(injection.source, "fault.injecting", {**injection.whom(), **cause})
+            self._injecting(injection)
             context = injection.fault.inject(target, *injection.hit)
             landing = await self._enter(injection, context)
         if isinstance(border.error, HealFailed):  # what had been done before the failure could not be undone
@@ -161,13 +160,29 @@ class Method:
         if border.error is not None:
             self._failed(injection, "inject", border.error, border.trace())
             return
+        unproved = Border()
         try:
+            if landing.hit is not None:
+                await self._meet(injection, landing, unproved)
             if landing.evidence:
                 await self._hold(injection, landing)
         finally:
             await self._heal(injection, context, landing)
-        if not landing.evidence:
-            self._failed(injection, "inject", NotLanded(f"{injection.action.kind} gave no proof that it landed"))
+            if not landing.evidence:
+                why = "was armed, and nobody ran into it" if landing.hit else "gave no proof that it landed"
+                error = unproved.error or NotLanded(f"{injection.action.kind} {why}")
+                self._failed(injection, "inject", error, unproved.trace())
+
+    async def _meet(self, injection: Injection, landing: Landing, border: Border) -> None:
+        """Wait until somebody has run into a fault that is armed; the proof becomes its evidence."""
+        assert landing.hit is not None
+        injection.watch.released.set()
+        with border:
+            landing.evidence = await landing.hit(lambda: self._injecting(injection))
+
+    def _injecting(self, injection: Injection) -> None:
+        cause = {} if injection.watch.cause is None else {"trigger": injection.watch.cause}
+        self._recorder.record(injection.source, "fault.injecting", {**injection.whom(), **cause})
 
     async def _enter(self, injection: Injection, context: AbstractAsyncContextManager[Landing]) -> Landing:
         injection.phase = "injecting"

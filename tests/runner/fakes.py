@@ -45,6 +45,7 @@ class FakeTarget:
         ]
         self.begin = anyio.current_time()
         self.ended = anyio.Event()
+        self.met = anyio.Event()
         self.code = 0
         self._script = script
 
@@ -126,6 +127,7 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
     fail: str = ""  # inject, crash, stuck, heal, crash-heal, unproved, nothing or upkeep
     busy: bool = False  # goes on doing something while it stands
     linked: bool = False  # needs Links beside Signals
+    later: float = 0.0  # seconds until somebody runs into it; negative: as soon as `FakeTarget.met` is set
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
@@ -139,6 +141,14 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
             LOG.append("busy")
             if self.fail == "upkeep":
                 raise NotLanded("there is nobody left")
+
+    async def _meet(self, target: Any, name: str, before: Callable[[], None]) -> dict[str, Any]:
+        if self.later > 0:
+            await anyio.sleep(self.later)
+        else:
+            await target.met.wait()
+        before()
+        return {"who": name}
 
     @asynccontextmanager
     async def inject(self, target: Any, *hit: Selection) -> AsyncIterator[Landing]:
@@ -154,6 +164,8 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
             await anyio.sleep(self.slow)
             LOG.append(f"{target.now():g} landed {name}")
             landing = Landing({} if self.fail == "unproved" else {"who": name}, self.upkeep if self.busy else None)
+            if self.later:
+                landing = Landing({}, hit=lambda before: self._meet(target, name, before))
             yield landing if self.fail != "nothing" else None  # type: ignore[misc]
             landing.healed = {"back": name}
         finally:

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.errors import TargetError
 from chaos.history import Event
-from chaos.trigger import At
+from chaos.trigger import At, OnPoint
 
 from .fakes import LOG, FakeTarget, Play, experiment, step
 
@@ -193,3 +193,33 @@ async def test_a_run_never_writes_over_another(play: Play, tmp_path: Path) -> No
         await play(experiment(step(), step("other")))
     assert contents(tmp_path) == before
     assert LOG.count("closed") == 1
+
+
+async def test_an_armed_fault_has_landed_when_somebody_ran_into_it(play: Play) -> None:
+    _, history = await play(experiment(step(later=2.0)))
+    armed, hit = history.of("fault.injecting")
+    (landed,) = history.of("fault.landed")
+    (healed,) = history.of("fault.healed")
+    assert (hit.t - armed.t, landed.t - hit.t) == pytest.approx((2.0, 0.0), abs=0.05)
+    assert landed.get("evidence") == {"who": "worker-0"}
+    assert healed.t - landed.t == pytest.approx(1.0, abs=0.05)
+
+
+async def test_an_armed_fault_that_nobody_ran_into_has_not_landed_and_is_healed(play: Play) -> None:
+    _, history = await play(experiment(step(later=1000.0)))
+    assert not history.of("fault.landed", "fault.healed")
+    (failed,) = history.of("fault.failed")
+    assert failed.get("error") == "NotLanded"
+    assert "nobody ran into it" in failed.get("message")
+    assert LOG[-2].endswith("heal worker-0")
+
+
+async def test_whoever_stands_at_the_point_goes_on_once_the_fault_is_armed(play: Play) -> None:
+    async def script(target: FakeTarget) -> int:
+        await target.stage.at_point("worker-0", "save", {})
+        target.met.set()
+        await anyio.sleep(10)
+        return 0
+
+    _, history = await play(experiment(step(when=OnPoint(point="save"), later=-1.0)), script)
+    assert history.of("point.released")[0].seq < history.of("fault.landed")[0].seq
