@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Annotated
 
@@ -27,17 +27,21 @@ def change(do: str, *, where: Fields, since: Mapping[str, int], times: int | Non
 async def tampering(
     target: Hooks, selection: Selection, site: str, deed: JSON, within: float
 ) -> AsyncIterator[Landing]:
-    """Arm `deed` on every selected member; landed once each of them was hit. Disarmed at the end, whatever happens."""
+    """Arm `deed` on every selected member; landed once each of them was hit, which may take `within` seconds. Disarmed
+    at the end, whatever happens."""
     if not selection.members:
         raise NotLanded("no member is selected")
     numbers: list[int] = []
-    landing = Landing({})
+
+    async def hit(before: Callable[[], None]) -> JSON:
+        end = anyio.current_time() + within
+        hits = [await target.wait_hit(number, max(end - anyio.current_time(), 0.0)) for number in numbers]
+        return {"mechanism": "hook", "site": site, "change": deed, "hits": hits}
+
+    landing = Landing({}, hit=hit)
     try:
         for member in selection.members:
             numbers.append(await target.arm(member, site, deed))
-        end = anyio.current_time() + within
-        hits = [await target.wait_hit(number, max(end - anyio.current_time(), 0.0)) for number in numbers]
-        landing.evidence = {"mechanism": "hook", "site": site, "change": deed, "hits": hits}
         yield landing
     finally:
         with anyio.CancelScope(shield=True):

@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import pytest
 
-from chaos.api import Fault, Hooks, Launch, Selection, Selector
+from chaos.api import Fault, Hooks, Landing, Launch, Selection, Selector
 from chaos.drivers.process import Process
 from chaos.errors import NotLanded
 from chaos.faults.compute.corrupt import Corrupt
@@ -68,6 +68,15 @@ def selected(target: Any) -> Selection:
     return Selection(members=target.members(), nodes=())
 
 
+@asynccontextmanager
+async def hitting(target: Any, fault: Fault[Any]) -> AsyncIterator[Landing]:
+    """The fault, once it has hit."""
+    async with fault.inject(target, selected(target)) as landing:
+        assert landing.hit is not None
+        landing.evidence = await landing.hit(lambda: None)
+        yield landing
+
+
 async def one_round(stage: Recorder, kind: str = "round.done") -> Event:
     """A round that began after now."""
     done = len([e for e in stage.events if e.kind == kind])
@@ -76,7 +85,7 @@ async def one_round(stage: Recorder, kind: str = "round.done") -> Event:
 
 async def hit_of(stage: Recorder, target: Any, fault: Fault[Any]) -> tuple[dict[str, Any], Event, dict[str, Any]]:
     """The first hit in the evidence, the round that it fell into, and the evidence of the heal."""
-    async with fault.inject(target, selected(target)) as landing:
+    async with hitting(target, fault) as landing:
         (hit,) = landing.evidence["hits"]
         await one_round(stage)
     step = hit["where"]["step"]
@@ -114,7 +123,7 @@ async def test_the_moment_is_chosen_by_the_fields_of_the_site(stage: Recorder, l
 async def test_a_stuck_bit_stays_until_it_is_healed(stage: Recorder, launch: Callable[..., Launch]) -> None:
     async with running(stage, launch) as target:
         fault = Corrupt(members=EVERYONE, site="values", bit=22, persistence="stuck-at")
-        async with fault.inject(target, selected(target)):
+        async with hitting(target, fault):
             assert [(await one_round(stage)).get("values").count(0.75) for _ in range(3)] == [1, 1, 1]
         assert (await one_round(stage)).get("values") == CLEAN
 
@@ -123,7 +132,7 @@ async def test_a_bit_that_already_is_as_it_is_stuck_is_no_hit(stage: Recorder, l
     async with running(stage, launch) as target:
         fault = Corrupt(members=EVERYONE, site="values", bit=22, persistence="stuck-at", value=0, within=0.3)
         with pytest.raises(NotLanded, match="nothing was hit"):
-            async with fault.inject(target, selected(target)):
+            async with hitting(target, fault):
                 pass
         assert not [e for e in stage.events if e.kind == "hook.hit"]
 
@@ -134,7 +143,7 @@ async def test_an_intermittent_flip_is_decided_by_its_seed(stage: Recorder, laun
         async def gaps(seed: int) -> list[int]:
             fault = Corrupt(members=EVERYONE, site="values", persistence="intermittent", rate=0.3, seed=seed)
             since = len(stage.events)
-            async with fault.inject(target, selected(target)):
+            async with hitting(target, fault):
                 with anyio.fail_after(10):
                     while len(hits := [e for e in stage.events[since:] if e.kind == "hook.hit"]) < 5:  # noqa: ASYNC110
                         await anyio.sleep(0.01)
@@ -172,7 +181,7 @@ async def test_batches_are_overwritten_cut_off_and_held_up(stage: Recorder, laun
 async def test_a_site_that_is_not_offered_is_no_fault(stage: Recorder, launch: Callable[..., Launch]) -> None:
     async with running(stage, launch) as target:
         with pytest.raises(NotLanded, match="no site gradient; those it offers: values, batch"):
-            async with Nan(members=EVERYONE).inject(target, selected(target)):
+            async with hitting(target, Nan(members=EVERYONE)):
                 pass
 
 
@@ -182,7 +191,7 @@ async def test_what_a_site_cannot_carry_is_refused_and_the_member_goes_on(
     async with running(stage, launch) as target:
         fault = Nan(members=EVERYONE, site="batch", where={"step": "never"}, within=0.2)
         with pytest.raises(NotLanded, match="nothing was hit"):
-            async with fault.inject(target, selected(target)):
+            async with hitting(target, fault):
                 pass
         odd = await target.arm(target.members()[0], "values", {"do": "dance"})
         with pytest.raises(NotLanded, match="nobody knows how to dance"):

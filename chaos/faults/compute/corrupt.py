@@ -21,8 +21,7 @@ class Corrupt(Fault[Hooks], frozen=True, kw_only=True):
     `bit`: sign, exponent, mantissa (the highest bit of each) or a number from 0 (lowest of the mantissa) to 31.
     `transient` flips it once, `intermittent` at `rate` of the calls (dice by `seed`), `stuck-at` holds it at `value`
     at every call. A persistent fault belongs to the device: it also hits the next process of that name. The first hit
-    is the first call that fits `where` and `since`. A failpoint holds a member until the fault has landed, and so
-    before it can be hit: use another trigger.
+    is the first call that fits `where` and `since`.
 
     Proof: index, bits and value of the element before and after, read back from the tensor's own memory.
 
