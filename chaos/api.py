@@ -30,6 +30,7 @@ from msgspec import Meta
 
 from chaos.fileops import Rule, Tapped
 from chaos.history import Event, History
+from chaos.layout import Layout
 from chaos.trigger import OnFile
 from chaos.verdict import Verdict
 
@@ -201,6 +202,14 @@ class HitsFiles(Protocol):
     def rule(self) -> Rule: ...
 
 
+@runtime_checkable
+class Checkpoints(Files, Protocol):
+    """The target says where in its data its checkpoints lie."""
+
+    def layout(self) -> Layout:
+        """As its target file declares it under `checkpoints`; Unsupported where it does not."""
+
+
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 Capability = TypeVar("Capability", contravariant=True)
@@ -238,6 +247,10 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
 
     fidelity: ClassVar[str]  # which layer it stands for and what it does not show
     instant: ClassVar[bool] = False  # nothing stands afterwards, so there is nothing to hold or heal (a kill)
+
+    def sections(self) -> tuple[str, ...]:
+        """The keys of a target file without which these settings mean nothing; such a target is refused."""
+        return ()
 
     @abstractmethod
     def selectors(self) -> tuple[Selector, ...]:
@@ -365,7 +378,7 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 
 
 __all__ = [
-    "ABC", "JSON", "Capability", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "HitsFiles", "Hooks",
-    "Invariant", "Landing", "Launch", "Links", "Member", "Probe", "Programs", "Ratio", "Rule", "Scene", "Selection",
-    "Selector", "Signals", "Size", "Slot", "Stage", "Tapped", "Taps", "Target", "capability_of",
+    "ABC", "JSON", "Capability", "Checkpoints", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "HitsFiles",
+    "Hooks", "Invariant", "Landing", "Launch", "Layout", "Links", "Member", "Probe", "Programs", "Ratio", "Rule",
+    "Scene", "Selection", "Selector", "Signals", "Size", "Slot", "Stage", "Tapped", "Taps", "Target", "capability_of",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Member, Slot, Target
+from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Layout, Member, Slot, Target
 from chaos.errors import NotLanded
 from chaos.fileops import Rule
 from chaos.history import Event
@@ -90,7 +90,7 @@ class Recorder:
 
 
 class FakeTarget:
-    """Implements Target, Signals, Links, Files, Hooks and Taps in memory; what is armed hits at once.
+    """Implements Target, Signals, Links, Checkpoints, Hooks and Taps in memory; what is armed hits at once.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
     `stubborn`: names of members that SIGTERM does not end; others end `grace` seconds after it.
@@ -112,6 +112,9 @@ class FakeTarget:
         self._leaving: dict[int, float] = {}  # process id -> when SIGTERM ends it
         self._news = anyio.Event()
         self._folder = folder
+        self.checkpoints = Layout(
+            generation="gen-{number}", shards="shards/*", manifest="manifest.json", marker="COMMITTED", latest="latest"
+        )
 
     def members(self) -> tuple[Member, ...]:
         return tuple(m for m in self._members if self.state(m) != "X")
@@ -218,6 +221,9 @@ class FakeTarget:
     def data_root(self) -> Path:
         self._folder = self._folder or Path(tempfile.mkdtemp())
         return self._folder
+
+    def layout(self) -> Layout:
+        return self.checkpoints
 
     def _born(self, slot: Slot) -> Member:
         return Member(name=slot.name, role=slot.role, pid=next(self._pids), node=slot.node, rank=slot.rank)

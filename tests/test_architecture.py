@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1] / "chaos"
 LAYERS = {
     **dict.fromkeys(("errors", "history", "trigger", "verdict", "units", "inside", "fileops"), 0),
-    **dict.fromkeys(("api", "experiment", "result", "selection", "training"), 1),
+    **dict.fromkeys(("api", "experiment", "layout", "result", "selection", "training"), 1),
     **dict.fromkeys(("faults", "drivers", "probes", "invariants"), 2),
     **dict.fromkeys(("plan", "judge", "report", "runner", "journal", "doctor"), 2),
     **dict.fromkeys(("__main__", "cli", "load", "registry", "testing", "catalogue"), 3),

@@ -15,8 +15,9 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
     """Every group after the first restores the newest generation that was committed and not known to be damaged.
 
     What was committed before the re-formation was declared must be used; what was committed since may be. Damage that
-    was reported before the group was formed excuses an older one, and so does a corruption that was detected. The first
-    group of a run is a start, not a recovery. What the ranks say they loaded counts beside what the group says.
+    was reported before the group was formed excuses an older one, and so does a corruption that was detected; neither
+    excuses a start from nothing while a good one is left. The first group of a run is a start, not a recovery. What the
+    ranks say they loaded counts beside what the group says.
     """
 
     id: ClassVar[str] = "T5"
@@ -57,7 +58,7 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
                 f"which was committed at step {step}",
                 (now[group.generation].seq, group.seq),
             )
-        if group.generation >= newest or self._excused(history, group):
+        if group.generation >= newest or (group.generation and self._excused(history, group)):
             return None
         commit = must[newest]
         if not group.generation:

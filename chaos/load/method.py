@@ -65,6 +65,9 @@ def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Pro
         problems.add(node.keys["hold"], f"`{_kind(node)}` is done in an instant: nothing to hold", "remove `hold`")
     if scope.target is not None and fault is not INVALID:
         check_selectors(written, scope.target.slots, problems)
+        for key in (key for key in fault.sections() if key not in scope.target.raw):
+            reason = f"`{_kind(node)}` cannot be carried out: the target file has no `{key}`"
+            problems.add(entries["fault"].place, reason, f"declare it there (docs/target.md, `{key}`)")
     if fault is INVALID or when is INVALID:
         return INVALID
     return Step(name=name, kind=_kind(node), fault=fault, when=when, hold=None if hold is INVALID else hold)

@@ -13,6 +13,7 @@ import msgspec
 from chaos.api import Duration, Slot
 from chaos.errors import ChaosError, SpecError
 from chaos.experiment import TargetSpec
+from chaos.layout import Layout
 from chaos.load.document import INVALID, Node, Place, Problems, compose, read, show
 from chaos.load.plugins import find_kind
 from chaos.load.reader import Reader, is_number, substitute
@@ -20,7 +21,7 @@ from chaos.registry import Registry, did_you_mean
 
 KEYS = (
     "name", "description", "driver", "settings", "choices", "events", "points", "recovery-paths", "ends", "ready",
-    "links", "workdir", "env", "nodes", "domains", "members", "announced", "stop-grace",
+    "links", "workdir", "env", "nodes", "domains", "members", "announced", "stop-grace", "checkpoints",
 )  # fmt: skip
 # Names in `${…}` that the driver knows, not the loader.
 DRIVERS_OWN = ("i", "last", "data", "address")
@@ -52,6 +53,8 @@ def load_target(
     before = len(problems)
     filled = substitute(root, settings, problems, leave=DRIVERS_OWN)
     _check_times(filled, declared.get("events"), reader)
+    if isinstance(filled.value, dict) and "checkpoints" in filled.value:
+        reader.struct(filled.value["checkpoints"], Layout, "`checkpoints`")
     raw = {**filled.plain(), "settings": settings} if known else {}
     slots = _slots(driver, raw, root, problems) if known and len(problems) == before else ()
     if not known or len(problems) > before:

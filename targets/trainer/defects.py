@@ -26,6 +26,13 @@ SHORT_TIMEOUT: Final = "short-timeout"
 NO_DETECTION: Final = "no-detection"
 ORPHANS_SURVIVE: Final = "orphans-survive"
 RESTART_LOOP: Final = "restart-loop"
+LENGTH_ONLY: Final = "length-only"
+MISSING_SHARD_FROM_OLDER: Final = "missing-shard-from-older"
+MANIFEST_DAMAGE_STARTS_AFRESH: Final = "manifest-damage-starts-afresh"
+ROLLBACK_ONCE: Final = "rollback-once"
+LOOK_ALIKE_BELIEVED: Final = "look-alike-believed"
+UNMARKED_IS_REMOVED: Final = "unmarked-is-removed"
+TRUST_LATEST: Final = "trust-latest"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -45,6 +52,13 @@ DEFECTS: Final = {
     NO_DETECTION: "nobody notices silence",
     ORPHANS_SURVIVE: "a worker does not watch its agent",
     RESTART_LOOP: "a restarted worker dies again at its first step, without end",
+    LENGTH_ONLY: "shards are compared by length, not by digest",
+    MISSING_SHARD_FROM_OLDER: "a shard that is missing is taken from the generation before",
+    MANIFEST_DAMAGE_STARTS_AFRESH: "a manifest that cannot be read means that there is no checkpoint",
+    ROLLBACK_ONCE: "after two damaged generations the job starts over, whatever older ones there are",
+    LOOK_ALIKE_BELIEVED: "nobody compares the number of a folder with what its manifest says",
+    UNMARKED_IS_REMOVED: "a generation without its marker is garbage, decided or not",
+    TRUST_LATEST: "restores what the file `latest` names",
 }
 
 

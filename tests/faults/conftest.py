@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,19 @@ from chaos.testing import FakeTarget
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+
+def saved(folder: Path, generations: int = 3) -> Path:
+    """A folder with that many committed generations of two shards each, as `FakeTarget` declares its layout."""
+    for number in range(1, generations + 1):
+        generation = folder / f"gen-{number:03}"
+        (generation / "shards").mkdir(parents=True)
+        for rank in range(2):
+            (generation / "shards" / f"rank{rank}").write_bytes(f"shard {rank} of {number}, long enough".encode())
+        (generation / "manifest.json").write_text(f'{{"generation": {number}}}')
+        (generation / "COMMITTED").write_text("yes")
+    (folder / "latest").write_text(f"gen-{generations:03}\n")
+    return folder
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ from chaos.faults.compute.nan import Nan
 from chaos.faults.data.corrupt_batch import CorruptBatch
 from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
+from chaos.faults.checkpoint.delete import Delete
+from chaos.faults.checkpoint.plant import Plant
+from chaos.faults.checkpoint.rewind import Rewind
+from chaos.faults.checkpoint.swap import Swap
+from chaos.faults.checkpoint.unmark import Unmark
 from chaos.faults.network.isolate import Isolate
 from chaos.faults.network.partition import Partition
 from chaos.faults.process.freeze import Freeze
@@ -24,15 +30,22 @@ from chaos.faults.process.preempt import Preempt
 from chaos.registry import Registry
 from chaos.testing import FakeTarget, check_fault
 
+from .conftest import saved
+
 NODE_1 = Selector(nodes=("n1",))
 FAULTS: dict[str, Fault[Any]] = {
-    "checkpoint.corrupt": Corrupt(path="*"),
     "compute.corrupt": CorruptValue(members=NODE_1),
     "compute.loss-spike": LossSpike(members=NODE_1),
     "compute.nan": Nan(members=NODE_1),
     "data.corrupt-batch": CorruptBatch(members=NODE_1),
     "data.slow-loader": SlowLoader(members=NODE_1, seconds=0.1),
     "data.truncated-batch": TruncatedBatch(members=NODE_1),
+    "checkpoint.corrupt": Corrupt(),
+    "checkpoint.delete": Delete(),
+    "checkpoint.plant": Plant(),
+    "checkpoint.rewind": Rewind(),
+    "checkpoint.swap": Swap(),
+    "checkpoint.unmark": Unmark(),
     "network.isolate": Isolate(members=NODE_1),
     "network.partition": Partition(between=(NODE_1, Selector(rest=True))),
     "process.freeze": Freeze(members=NODE_1),
@@ -51,5 +64,5 @@ def test_every_fault_that_is_found_is_checked_here() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_it_keeps_the_contract(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"content")
-    await check_fault(FAULTS[kind], lambda: FakeTarget(folder=tmp_path))
+    folders = itertools.count()
+    await check_fault(FAULTS[kind], lambda: FakeTarget(folder=saved(tmp_path / str(next(folders)))))

@@ -129,6 +129,12 @@ class TestNewestGoodRestored:
         tape.detect("group", "corruption")
         assert NEWEST.check(tape.reform(2, 4, 1, 20, action="rollback").history).outcome is Outcome.PASS
 
+    def test_a_detected_corruption_excuses_no_start_from_nothing(self) -> None:
+        tape = two_generations()
+        tape.detect("group", "corruption")
+        verdict = NEWEST.check(tape.reform(2, 4, 0, 0, action="rollback").history)
+        assert "began afresh at step 0 though generation 2" in verdict.reason
+
     def test_a_commit_while_the_group_is_being_formed_may_be_used_or_not(self) -> None:
         for generation, step in ((2, 40), (3, 60)):
             tape = two_generations()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from chaos.api import Selector
+from chaos.errors import SpecError
 from chaos.experiment import Budget, Limits, Mode, Rpo, Rto
+from chaos.load import load_experiment
 from chaos.trigger import After, AnyTrigger, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson
 
 from .conftest import GOOD, TARGET, Load
@@ -238,3 +242,17 @@ def test_a_target_that_declares_no_events_is_not_held_to_them(load: Load) -> Non
     bare = TARGET[:start] + TARGET[end:]
     experiment = load(step("{event: anything.at_all}") + "invariants: [no-orphan]", target=bare)
     assert experiment.method[0].when == OnEvent(kind="anything.at_all")
+
+
+def test_a_fault_of_checkpoints_asks_the_target_where_they_lie(tmp_path: Path) -> None:
+    experiment, target = tmp_path / "e.yaml", tmp_path / "target.yaml"
+    experiment.write_text("target: target.yaml\nmethod:\n  - {fault: checkpoint.unmark, when: {at: 1s}}\n")
+    plain = "name: sample\ndriver: process\nmembers: [{name: a, role: a, command: [a]}]\n"
+    target.write_text(plain)
+    with pytest.raises(SpecError, match=r":3:13: `checkpoint.unmark` cannot .* no `checkpoints` \(declare it there"):
+        load_experiment(experiment)
+    target.write_text(plain + 'checkpoints: {generation: "step-{number}", markr: DONE}\n')
+    with pytest.raises(SpecError, match=r"unknown key `markr` in `checkpoints` \(did you mean `marker`"):
+        load_experiment(experiment)
+    target.write_text(plain + 'checkpoints: {generation: "step-{number}", marker: DONE}\n')
+    assert load_experiment(experiment).method[0].kind == "checkpoint.unmark"

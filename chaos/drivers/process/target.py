@@ -11,9 +11,10 @@ from itertools import groupby
 from pathlib import Path
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
-from chaos.api import JSON, Cut, Finished, Member, Slot, Stage
+from chaos.api import JSON, Cut, Finished, Layout, Member, Slot, Stage
 from chaos.drivers.process.events import follow
 from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.hooks import Hooking
@@ -21,13 +22,13 @@ from chaos.drivers.process.members import Live, Processes, exit_code, facts, own
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.spec import Program, Ready
 from chaos.drivers.process.supervisor import Supervisor
-from chaos.errors import NotLanded, TargetError
+from chaos.errors import NotLanded, TargetError, Unsupported
 
 DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
 
 
 class ProcessTarget(Hooking, Processes):
-    """Implements Target, Signals, Files, Hooks and Programs; takes what members say (`events.Sink`)."""
+    """Implements Target, Signals, Checkpoints, Hooks and Programs; takes what members say (`events.Sink`)."""
 
     def __init__(
         self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup, assembly: Assembly
@@ -101,6 +102,14 @@ class ProcessTarget(Hooking, Processes):
         if not found:
             raise NotLanded(f"{name} ended as soon as it was started")
         return found[-1]
+
+    # --- Checkpoints
+
+    def layout(self) -> Layout:
+        declared = self._recipe.launch.spec.get("checkpoints")
+        if declared is None:
+            raise Unsupported("the target file does not say where checkpoints lie (`checkpoints`, docs/target.md)")
+        return msgspec.convert(declared, Layout)
 
     # --- what members say
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Literal
 
-import anyio.to_thread
 from msgspec import Meta
 
-from chaos.api import JSON, Fault, Files, Landing, Ratio, Selection, Selector
-from chaos.errors import NotLanded, Unsupported
+from chaos.api import JSON, Checkpoints, Fault, Landing, Ratio, Selection, Selector
+from chaos.errors import NotLanded
+from chaos.faults.checkpoint._files import allowed, digest, place, to_its_end
+from chaos.layout import Part, Which, outside
 
 Mode = Literal["flip", "truncate", "zero"]
 
 
-class Corrupt(Fault[Files], frozen=True, kw_only=True):
-    """Damage the files that match the glob `path` below the target's data.
+class Corrupt(Fault[Checkpoints], frozen=True, kw_only=True):
+    """Damage files of a checkpoint: of a generation the shards that match `shard`, its manifest or its marker.
 
-    `flip` turns one bit at `at`, `truncate` cuts off what follows it, `zero` fills that with zeros.
+    `flip` turns one bit at `at`, `truncate` cuts off what follows it, `zero` fills that with zeros. `path`, a glob
+    below the target's data, takes the place of generation and part.
 
     Proof: each file's SHA-256 before and after.
 
@@ -34,25 +35,38 @@ class Corrupt(Fault[Files], frozen=True, kw_only=True):
     )
     instant = True
 
-    path: Annotated[str, Meta(description="a glob below the target's data", examples=["store/gen-000002/shards/*"])]
+    path: Annotated[str, Meta(description="a glob below the target's data")] | None = None
+    generation: Which = "newest"
+    what: Part = "shard"
+    shard: str = "*"
     mode: Mode = "flip"
     at: Ratio = 0.5  # where, as a share of the file's length: header or tensor, as the format has it
 
     def __post_init__(self) -> None:
         if self.at > 1:
             raise ValueError(f"`at` is a share of the file, 1 at most, not {self.at:g}")
-        path = PurePosixPath(self.path)
-        if not path.parts or path.is_absolute() or ".." in path.parts:
+        if self.path is not None and outside(self.path):
             raise ValueError(f"`path` is a glob below the target's data, not {self.path!r}")
+
+    def sections(self) -> tuple[str, ...]:
+        return () if self.path is not None else ("checkpoints",)
 
     def selectors(self) -> tuple[Selector, ...]:
         return ()
 
     @asynccontextmanager
-    async def inject(self, target: Files, *hit: Selection) -> AsyncIterator[Landing]:
-        # To its end, even when cancelled: what was damaged must be told.
-        files = await anyio.to_thread.run_sync(damage, target.data_root(), self.path, self.mode, self.at)
-        yield Landing({"mode": self.mode, "files": files})
+    async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:
+        root = target.data_root()
+        if self.path is not None:
+            path = self.path
+            done = await to_its_end(lambda: damage(root, path, self.mode, self.at))
+            yield Landing({"mode": self.mode, "files": done})
+            return
+        layout = target.layout()
+        generation = layout.find(root, self.generation)
+        files = layout.files(generation, self.what, self.shard)
+        done = await to_its_end(lambda: [_damage_file(file, root, self.mode, self.at) for file in files])
+        yield Landing({"mode": self.mode, "generation": generation.number, "files": done})
 
 
 def damage(root: Path, pattern: str, mode: Mode, at: float = 0.5) -> list[JSON]:
@@ -60,29 +74,21 @@ def damage(root: Path, pattern: str, mode: Mode, at: float = 0.5) -> list[JSON]:
     files = sorted(f for f in root.glob(pattern) if f.is_file() and f.resolve().is_relative_to(root.resolve()))
     if not files:
         raise NotLanded(f"no file matches {pattern} below {root}")
-    return [_damage_file(file, mode, at) | {"file": str(file.relative_to(root))} for file in files]
+    return [_damage_file(file, root, mode, at) for file in files]
 
 
-def _damage_file(file: Path, mode: Mode, at: float) -> JSON:
-    before, size = _digest(file), file.stat().st_size
-    place = min(int(size * at), max(size - 1, 0))
-    try:
-        with file.open("r+b") as data:
-            if mode == "truncate":
-                data.truncate(place)
-            else:
-                data.seek(place)
-                old = data.read(1 if mode == "flip" else -1)
-                data.seek(place)
-                data.write(bytes([old[0] ^ 1]) if mode == "flip" and old else bytes(len(old)))
-    except PermissionError as error:
-        raise Unsupported(f"no right to write {file}: {error}") from error
-    after = _digest(file)
+def _damage_file(file: Path, root: Path, mode: Mode, at: float) -> JSON:
+    before, size = digest(file), file.stat().st_size
+    offset = min(int(size * at), max(size - 1, 0))
+    with allowed(f"write {file}"), file.open("r+b") as data:
+        if mode == "truncate":
+            data.truncate(offset)
+        else:
+            data.seek(offset)
+            old = data.read(1 if mode == "flip" else -1)
+            data.seek(offset)
+            data.write(bytes([old[0] ^ 1]) if mode == "flip" and old else bytes(len(old)))
+    after = digest(file)
     if before == after:
         raise NotLanded(f"{mode} left {file} as it was ({size} bytes)")
-    return {"offset": place, "size": size, "before": before, "after": after}
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
+    return {"offset": offset, "size": size, "before": before, "after": after, "file": place(file, root)}

@@ -49,9 +49,10 @@ class Vault:
     async def settle(self) -> None:
         """Finish what an earlier incarnation left: what it had decided is committed, all else is given up."""
         for known in (await self.ask("generation.list"))["generations"]:
-            if known["state"] == "decided" and not known["damaged"]:
+            decided = known["state"] == "decided" and not known["damaged"]
+            if decided and not defects.active(self._settings, defects.UNMARKED_IS_REMOVED):
                 await self._settle_forward(known["generation"])
-            elif known["state"] == "open":
+            elif decided or known["state"] == "open":
                 with recovery_path("checkpoint.settle_abort"):
                     await self.abort(known["generation"], "not decided")
 
@@ -76,7 +77,12 @@ class Vault:
 
     async def choose(self, excluded: set[int]) -> Chosen:
         """The newest committed generation that is neither damaged nor `excluded`."""
-        listed = (await self.ask("generation.list"))["generations"]
+        answer = await self.ask("generation.list")
+        listed = answer["generations"]
+        if defects.active(self._settings, defects.TRUST_LATEST):
+            listed = [g for g in listed if str(g["generation"]) == answer["latest"]]
+        if sum(g["damaged"] for g in listed) > 1 and defects.active(self._settings, defects.ROLLBACK_ONCE):
+            return FRESH
         good = [g for g in listed if not g["damaged"] and g["generation"] not in excluded]
         if not defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY):
             good = [g for g in good if g["state"] == "committed"]
@@ -87,6 +93,8 @@ class Vault:
             try:
                 manifest = (await self.ask("manifest.get", generation=generation))["manifest"]
             except Refused as refused:
+                if defects.active(self._settings, defects.MANIFEST_DAMAGE_STARTS_AFRESH):
+                    return FRESH
                 await self.damaged(generation, "manifest", refused.error)
             else:
                 return Chosen(manifest["generation"], manifest["step"], manifest.get("loss"))

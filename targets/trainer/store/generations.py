@@ -6,6 +6,7 @@ gen-000003/ begun.json      opened: step, epoch, world
             manifest.json
             COMMITTED       only now it may be restored
             DAMAGED         never again
+latest                      the number of the newest, for people and tools; nothing is restored by it
 """
 
 from __future__ import annotations
@@ -126,11 +127,14 @@ class Generations:
         manifest = self._manifest(folder / "decision.json")
         if manifest is None:
             raise Refused({"error": "incomplete"})
+        if manifest.generation != generation:
+            raise Refused({"error": "format", "name": "decision"})  # the decision of another generation
         text = msgspec.json.encode(manifest)
         again = (folder / "COMMITTED").exists()
         if not again or defects.active(self._settings, defects.MARKER_FIRST):
             durable.write(folder / "manifest.json", text)
             durable.write(folder / "COMMITTED", wire.digest(text).encode())
+            durable.write(self._root / "latest", f"{generation}\n".encode())
         if not again:
             self._emit(
                 "checkpoint.committed",
@@ -143,7 +147,8 @@ class Generations:
     def abort(self, generation: int, reason: str) -> dict[str, Any]:
         """Give up a generation that nobody decided to commit; its shards are removed."""
         folder = self._folder(generation)
-        if (folder / "decision.json").exists():
+        unmarked = not (folder / "COMMITTED").exists() and defects.active(self._settings, defects.UNMARKED_IS_REMOVED)
+        if (folder / "decision.json").exists() and not unmarked:
             raise Refused({"error": "decided"})
         keeps = defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY)
         if folder.exists() and not keeps:
@@ -162,14 +167,23 @@ class Generations:
         return {}
 
     def listing(self) -> dict[str, Any]:
-        """All generations that exist, oldest first, and the highest number ever begun."""
-        return {"generations": [self._describe(number) for number in self._numbers()], "last": self._last}
+        """All generations that exist, oldest first; the highest number ever seen; what `latest` says."""
+        numbers = self._numbers()
+        self._last = max(self._last, *numbers, 0)
+        pointer = self._root / "latest"
+        latest = pointer.read_text().strip() if pointer.exists() else ""
+        return {"generations": [self._describe(n) for n in numbers], "last": self._last, "latest": latest}
 
     def manifest(self, generation: int) -> Manifest:
         """The manifest of a committed generation."""
         folder = self._folder(generation)
         if (folder / "COMMITTED").exists():
-            return self._published(folder)
+            published = self._published(folder)
+            if published.generation == generation:
+                return published
+            if defects.active(self._settings, defects.LOOK_ALIKE_BELIEVED):
+                return msgspec.structs.replace(published, generation=generation)
+            raise Refused({"error": "format", "name": "manifest"})  # that of another generation
         if defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY):
             return self._look_alike(generation)
         raise Refused({"error": "incomplete"})
@@ -202,16 +216,25 @@ class Generations:
             return
         if len(body) != shard.length:
             raise Refused({"error": "length", "name": shard.name, "length": len(body)})
-        if wire.digest(body) != shard.digest:
+        if wire.digest(body) != shard.digest and not defects.active(self._settings, defects.LENGTH_ONLY):
             raise Refused({"error": "digest", "name": shard.name})
 
     def _retain(self) -> None:
-        known = [self._describe(number) for number in self._numbers()]
-        good = [d["generation"] for d in known if d["state"] == "committed" and not d["damaged"]]
+        good = [number for number in self._numbers() if self._is_good(number)]
         kept = good[-max(self._settings.keep, 1) :]
         if kept:
             # Open and decided generations are never older than the oldest that is kept, or belong to nobody any more.
             self._remove([number for number in self._numbers() if number < kept[0]])
+
+    def _is_good(self, number: int) -> bool:
+        """Whether it is committed, and its manifest says so of this very one: a look-alike takes nobody's place."""
+        if (self._folder(number) / "DAMAGED").exists():
+            return False
+        try:
+            self.manifest(number)
+        except Refused:
+            return False
+        return True
 
     def _remove(self, numbers: Sequence[int]) -> None:
         for number in numbers:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import anyio
 import pytest
 
@@ -130,3 +133,44 @@ async def test_ranks_that_do_not_agree_are_let_go_on_by_the_defect(make: MakeClu
         await cluster.until("group.formed", epoch=2)
         await cluster.until("recovery.validated")
     assert not cluster.events.of("failure.detected", member="group")
+
+
+def generations(folder: Path) -> list[Path]:
+    return sorted((folder / "store").glob("gen-*"))
+
+
+async def restored_after(make: MakeCluster, harm: Callable[[], None], defect: str) -> tuple[int, list[int]]:
+    """The generation that a group goes on from after three were committed and something was done to them; the
+    damaged ones."""
+    cluster = make(steps=300, keep=9, defect=defect)
+    async with cluster.running():
+        await cluster.until("checkpoint.committed", generation=3)
+        harm()
+        cluster.nodes["n1"].kill_worker()
+        await cluster.until("recovery.validated")
+        restored: int = cluster.events.of("group.formed")[-1]["generation"]
+        return restored, [e["generation"] for e in cluster.events.of("checkpoint.damaged")]
+
+
+@pytest.mark.parametrize("defect", ["none", "manifest-damage-starts-afresh", "rollback-once"])
+async def test_damaged_manifests_are_passed_over_one_by_one(make: MakeCluster, tmp_path: Path, defect: str) -> None:
+    def harm() -> None:
+        for folder in generations(tmp_path)[1:]:
+            if (folder / "manifest.json").exists():
+                (folder / "manifest.json").write_text("{}")
+
+    restored, damaged = await restored_after(make, harm, defect)
+    if defect == "manifest-damage-starts-afresh":
+        assert (restored, damaged) == (0, [])
+    else:  # all in one look: only ranks that find damage one after the other bring `rollback-once` out
+        assert restored == 1
+        assert set(damaged) >= {2, 3}
+
+
+@pytest.mark.parametrize("defect", ["none", "trust-latest"])
+async def test_a_pointer_that_was_rolled_back_is_not_followed(make: MakeCluster, tmp_path: Path, defect: str) -> None:
+    def harm() -> None:
+        (tmp_path / "store/latest").write_text("1")
+
+    restored, _ = await restored_after(make, harm, defect)
+    assert restored == 1 if defect == "trust-latest" else restored >= 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 import uuid
 from pathlib import Path
@@ -187,6 +188,84 @@ def test_retention_by_count_removes_the_last_good_one(open_store: OpenStore) -> 
         store.save(token, 1)
         store.call("generation.begin", token=token, generation=2, step=40, world=2)
         assert store.states() == {2: "open"}
+
+
+def test_the_pointer_names_the_newest_that_was_committed(store: LiveStore, tmp_path: Path) -> None:
+    token = lead(store)
+    assert store.call("generation.list")["latest"] == ""
+    store.save(token, 1)
+    store.save(token, 2, upto="decide")
+    assert (tmp_path / "store/latest").read_text() == "1\n"
+    store.call("generation.commit", token=token, generation=2)
+    assert store.call("generation.list")["latest"] == "2"
+
+
+def copy_of(tmp_path: Path, generation: int, number: int, *without: str) -> None:
+    planted = tmp_path / f"store/gen-{number:06}"
+    shutil.copytree(tmp_path / f"store/gen-{generation:06}", planted)
+    for name in without:
+        (planted / name).unlink()
+
+
+def test_a_look_alike_is_no_generation(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store(keep=1) as store:
+        token = lead(store)
+        store.save(token, 1)
+        copy_of(tmp_path, 1, 2)
+        copy_of(tmp_path, 1, 3, "COMMITTED")
+        assert store.states() == {1: "committed", 2: "committed", 3: "decided"}
+        assert store.call("generation.list")["last"] == 3  # the next one must not write into it
+        assert refusal(store, "manifest.get", generation=2) == "format"
+        assert refusal(store, "shard.get", generation=2, name="__0_0.distcp") == "format"
+        assert refusal(store, "generation.commit", token=token, generation=3) == "format"
+        store.save(token, 4)
+        assert [e["generation"] for e in store.events.of("checkpoint.removed")] == [1, 2, 3]
+
+
+def test_a_look_alike_takes_nobodys_place_in_retention(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store(keep=2) as store:
+        token = lead(store)
+        store.save(token, 1)
+        copy_of(tmp_path, 1, 2)
+        store.save(token, 3)
+        assert 1 in store.states()
+
+
+def test_a_look_alike_is_served_by_the_defect(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store(defect="look-alike-believed") as store:
+        store.save(lead(store), 1)
+        copy_of(tmp_path, 1, 2)
+        assert store.call("manifest.get", generation=2)["manifest"]["generation"] == 2
+
+
+def test_a_generation_that_lost_its_marker_is_committed_again_as_it_was(store: LiveStore, tmp_path: Path) -> None:
+    token = lead(store)
+    store.save(token, 1)
+    (tmp_path / "store/gen-000001/COMMITTED").unlink()
+    assert refusal(store, "manifest.get", generation=1) == "incomplete"
+    assert refusal(store, "generation.abort", token=token, generation=1, reason="x") == "decided"
+    store.call("generation.commit", token=token, generation=1)
+    first, again = store.events.of("checkpoint.committed")
+    assert first == again
+
+
+def test_a_generation_that_lost_its_marker_is_removed_by_the_defect(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store(defect="unmarked-is-removed") as store:
+        token = lead(store)
+        store.save(token, 1)
+        assert refusal(store, "generation.abort", token=token, generation=1, reason="x") == "decided"
+        (tmp_path / "store/gen-000001/COMMITTED").unlink()
+        store.call("generation.abort", token=token, generation=1, reason="x")
+        assert store.states() == {}
+
+
+def test_by_length_alone_a_flipped_bit_is_served_and_a_torn_shard_is_not(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store(defect="length-only") as store:
+        store.save(lead(store), 1)
+        damage(tmp_path, SHARDS, "flip")
+        assert store.call("shard.get", generation=1, name="__0_0.distcp").body
+        damage(tmp_path, SHARDS, "truncate")
+        assert refusal(store, "shard.get", generation=1, name="__0_0.distcp") == "length"
 
 
 def test_a_marker_first_store_commits_what_is_not_there(open_store: OpenStore) -> None:

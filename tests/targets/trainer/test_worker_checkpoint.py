@@ -168,6 +168,22 @@ def test_a_generation_that_the_store_does_not_offer_is_damage(
         fresh(saved, group, corpus, tmp_path).restore(8)
 
 
+@pytest.mark.parametrize("defect", ["none", "missing-shard-from-older"])
+def test_a_missing_shard_is_damage_and_not_taken_from_elsewhere(
+    saved: Rank, group: Group, corpus: Corpus, tmp_path: Path, defect: str
+) -> None:
+    saved.save(1)
+    saved.train(1)
+    saved.save(2)
+    (tmp_path / "store/gen-000002/shards/__0_0.distcp").unlink()
+    rank = fresh(saved, group, corpus, tmp_path, defect)
+    if defect == "none":
+        with pytest.raises(Damaged, match="incomplete"):
+            rank.restore(2)
+    else:
+        rank.restore(2)  # the weights of generation 1 under the name of 2
+
+
 def test_without_verification_a_flipped_bit_is_restored_in_silence(
     group: Group, corpus: Corpus, open_store: OpenStore, tmp_path: Path
 ) -> None:
