@@ -10,17 +10,17 @@ import pytest
 
 from chaos.api import Fault, Selector
 from chaos.faults.checkpoint.corrupt import Corrupt
+from chaos.faults.checkpoint.delete import Delete
+from chaos.faults.checkpoint.plant import Plant
+from chaos.faults.checkpoint.rewind import Rewind
+from chaos.faults.checkpoint.swap import Swap
+from chaos.faults.checkpoint.unmark import Unmark
 from chaos.faults.compute.corrupt import Corrupt as CorruptValue
 from chaos.faults.compute.loss_spike import LossSpike
 from chaos.faults.compute.nan import Nan
 from chaos.faults.data.corrupt_batch import CorruptBatch
 from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
-from chaos.faults.checkpoint.delete import Delete
-from chaos.faults.checkpoint.plant import Plant
-from chaos.faults.checkpoint.rewind import Rewind
-from chaos.faults.checkpoint.swap import Swap
-from chaos.faults.checkpoint.unmark import Unmark
 from chaos.faults.network.isolate import Isolate
 from chaos.faults.network.partition import Partition
 from chaos.faults.process.freeze import Freeze
