@@ -16,14 +16,27 @@ from chaos.load.reader import describe
 from chaos.load.schema import json_schema
 from chaos.load.triggers import BESIDE
 from chaos.registry import GROUPS, Registry, did_you_mean, installed
-from chaos.trigger import After, At, Condition, Every, OnEvent, OnLog, OnPoint, OnProbe, Poisson, Trigger
+from chaos.trigger import (
+    After,
+    At,
+    Condition,
+    Every,
+    OnEvent,
+    OnFile,
+    OnLog,
+    OnPhase,
+    OnPoint,
+    OnProbe,
+    Poisson,
+    Trigger,
+)
 from chaos.units import EXAMPLES, format_duration, format_ratio, format_size
 
 # Words of an experiment that are no plugins; their types say what they mean.
 WORDS: Mapping[str, type] = {
     "rpo": Rpo, "rto": Rto, "limits": Limits, "selector": Selector, "condition": Condition,
-    "at": At, "every": Every, "poisson": Poisson, "event": OnEvent, "point": OnPoint, "log": OnLog, "probe": OnProbe,
-    "after": After,
+    "at": At, "every": Every, "poisson": Poisson, "event": OnEvent, "point": OnPoint, "file": OnFile,
+    "phase": OnPhase, "log": OnLog, "probe": OnProbe, "after": After,
 }  # fmt: skip
 _WRITE = {"duration": format_duration, "ratio": format_ratio, "size": format_size}
 

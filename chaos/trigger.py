@@ -122,7 +122,12 @@ class OnFile(_Counted, frozen=True, kw_only=True):
 
 
 class OnPhase(Trigger, frozen=True, kw_only=True):
-    """The nth time that a recovery enters a phase (see `PHASES`): a fault during a recovery."""
+    """The nth time that a recovery enters a phase: a fault during a recovery.
+
+    After a fault has landed, `recovery.restart` begins with `failure.detected`; after both, `recovery.form` with
+    `group.forming`, `recovery.load` with `checkpoint.loading`, `recovery.warmup` with `recovery.validated`, and after
+    that one `recovery.save` with `checkpoint.begun`, the first save after the resume.
+    """
 
     phase: str
     nth: int = 1

@@ -11,8 +11,9 @@ import pytest
 from chaos.catalogue import WORDS, explain, list_kinds
 from chaos.errors import PluginError
 from chaos.load import load_experiment
-from chaos.load.triggers import HARNESS
+from chaos.load.triggers import BESIDE, HARNESS
 from chaos.registry import GROUPS, Registry
+from chaos.trigger import PHASES
 
 from .conftest import Load
 
@@ -123,3 +124,15 @@ def test_the_events_of_the_harness_are_those_of_the_documentation() -> None:
     assert HARNESS.keys() == documented.keys()
     for kind, fields in HARNESS.items():
         assert [field for field in fields if not re.search(rf"\b{field}\b", documented[kind])] == [], kind
+
+
+@pytest.mark.parametrize("word", BESIDE)
+def test_every_trigger_is_explained(word: str) -> None:
+    assert explain(word).startswith(f"{word}  (trigger)")
+
+
+def test_the_phases_are_explained_with_the_events_that_lead_there() -> None:
+    text = explain("phase")
+    for phase, kinds in PHASES.items():
+        assert f"`{phase}`" in text
+        assert f"`{kinds[-1]}`" in text
