@@ -33,6 +33,8 @@ ROLLBACK_ONCE: Final = "rollback-once"
 LOOK_ALIKE_BELIEVED: Final = "look-alike-believed"
 UNMARKED_IS_REMOVED: Final = "unmarked-is-removed"
 TRUST_LATEST: Final = "trust-latest"
+WARM_KEEPS_NEWER_STATE: Final = "warm-keeps-newer-state"
+SPARE_STARTS_AFRESH: Final = "spare-starts-afresh"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -59,6 +61,8 @@ DEFECTS: Final = {
     LOOK_ALIKE_BELIEVED: "nobody compares the number of a folder with what its manifest says",
     UNMARKED_IS_REMOVED: "a generation without its marker is garbage, decided or not",
     TRUST_LATEST: "restores what the file `latest` names",
+    WARM_KEEPS_NEWER_STATE: "survivors of a warm restart keep what they trained since the checkpoint",
+    SPARE_STARTS_AFRESH: "a promoted spare begins at the start of the data",
 }
 
 

@@ -25,6 +25,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     min_world: int = 2
     keep: int = 3  # committed generations that retention leaves
     save: str = "sync"  # or "async"
+    restart: str = "cold"  # or "warm": survivors keep their processes, and the state in their memory
+    spares: int = 0  # of the nodes: ready, but in the group only once another one is lost
     step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
     save_seconds: float = 0.0  # at least: a slow store makes long healthy checkpoints
     defect: str = "none"

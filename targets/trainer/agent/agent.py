@@ -84,6 +84,8 @@ class Agent:
             case "start" if not self._leaving:
                 descriptors = (leader.fileno(), self._wake.fileno(), self._waker.fileno())
                 self._workers.start(msgspec.convert(frame.header, Start), leader.address, descriptors)
+            case "adopt":
+                self._workers.adopt(frame["was"], rank=frame["rank"], epoch=frame["epoch"])
             case "stop":
                 self._workers.kill(frame.get("reason", "stop"), up_to_epoch=frame["epoch"])
                 leader.tell("stopped", epoch=frame["epoch"], node=self._place.node)

@@ -68,6 +68,12 @@ class Workers:
         os.close(reader)
         self._alive[pid] = Worker(pid, order.rank, order.epoch, lifeline)
 
+    def adopt(self, was: int, *, rank: int, epoch: int) -> None:
+        """The worker of rank `was` lives on as another rank, or in another epoch."""
+        for worker in self._alive.values():
+            if worker.rank == was:
+                self._alive[worker.pid] = worker._replace(rank=rank, epoch=epoch)
+
     def kill(self, reason: str, *, up_to_epoch: int | None = None) -> None:
         """SIGKILL the workers of that epoch and older (None: all) and wait for their end; frozen ones die as well."""
         self._kill([w for w in self._alive.values() if up_to_epoch is None or w.epoch <= up_to_epoch], reason)

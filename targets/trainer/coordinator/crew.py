@@ -84,6 +84,18 @@ class Crew:
         self.last_join = -math.inf
         self.ended = False  # the job: whoever goes now, may
 
+    def keep(self, failure: Failure) -> None:
+        """Have the workers that this failure did not hit go on in the next group."""
+        workers, agents = self.members.workers.values(), self.members.agents
+        role, _, node = failure.member.partition("-")
+        hit = None if (role, failure.kind) == ("worker", "transient") else node  # everybody lives, nothing arrived
+        self.members.kept = {link for link in workers if link.node in agents and link.node != hit}
+
+    @property
+    def wanted(self) -> int:
+        """How many ranks a whole group has; who is over is a spare."""
+        return self.settings.nodes - self.settings.spares
+
     def present(self) -> set[str]:
         """Nodes that a group may be made of."""
         return set(self.members.agents) - set(self.leaving)
@@ -111,8 +123,12 @@ class Crew:
     def _hear(self, link: Link, frame: Frame) -> None:
         if link.agent:
             self._hear_agent(link, frame)
-        elif self.group is not None and link.epoch == self.group.epoch and link.rank in self.group.ranks:
+        elif self.group is not None and link.rank in self.group.ranks and self._of_group(link, frame):
             self._hear_worker(link, frame, self.group.ranks[link.rank])
+
+    def _of_group(self, link: Link, frame: Frame) -> bool:
+        """Whether a worker says it as one of this group; it may have said it as one of the last."""
+        return self.group is not None and link.epoch == frame.get("epoch", link.epoch) == self.group.epoch
 
     def _hear_agent(self, link: Link, frame: Frame) -> None:
         op, group = frame["op"], self.group

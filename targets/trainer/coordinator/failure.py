@@ -11,6 +11,8 @@ CONTENT = frozenset({"digest", "length", "incomplete", "format", "validation"})
 
 PATHS = {
     "cold-restart": "worker.restart",
+    "warm-restart": "worker.warm_restart",
+    "replace": "spare.promote",
     "shrink": "group.shrink",
     "grow": "group.grow",
     "failover": "coordinator.failover",
@@ -53,16 +55,20 @@ class Change(NamedTuple):
     drained: str | None = None  # the node that was given notice, and saved in time
 
 
+WARM = frozenset({"fail-stop", "hang", "partition", "transient"})
+"""Classes of failures after which the survivors' memory is as good as before."""
+
+
 def exit_class(code: int, cause: str | None) -> str:
     """The class of a worker's end. What the agent knows of the cause goes before what an exit code can say."""
     return cause or ("out-of-memory" if code == 137 else "fail-stop")
 
 
-def actions(change: Change, before: int, world: int) -> list[str]:
+def actions(change: Change, before: int, world: int, *, promoted: bool = False) -> list[str]:
     """What is done: by the cause, and by the world size that is left; the smallest that is enough."""
     if change.action == "start":
         return []
-    resized = ["shrink"] if world < before else ["grow"] if world > before else []
-    if change.action in ("failover", "rollback"):
+    resized = ["shrink"] if world < before else ["grow"] if world > before else ["replace"] if promoted else []
+    if change.action in ("failover", "rollback", "warm-restart"):
         return [change.action, *resized]
     return resized or ["cold-restart"]

@@ -13,11 +13,14 @@ from chaos.inside import emit, point, recovery_path
 from targets.trainer import defects
 from targets.trainer.coordinator.crew import Crew, Group
 from targets.trainer.coordinator.failure import PATHS, Change, Damage, Failure, GiveUp, actions, detected
+from targets.trainer.coordinator.members import Link
 from targets.trainer.coordinator.vault import Chosen, Vault
 from targets.trainer.settings import Place
 
 MASTER_PORT = 29400  # of rank 0; a formation uses one of the next 1000, so that a stale worker finds nobody
 STOP_LIMIT = 10.0
+UNCOMPARED = (defects.MIXED_GENERATIONS, defects.WARM_KEEPS_NEWER_STATE, defects.SPARE_STARTS_AFRESH)
+"""Deliberate bugs that nobody may notice before the group goes on."""
 
 
 class Formation:
@@ -25,7 +28,7 @@ class Formation:
 
     def __init__(self, crew: Crew, vault: Vault, place: Place) -> None:
         self._crew, self._vault, self._place = crew, vault, place
-        self._nodes = {f"n{i}" for i in range(crew.settings.nodes)}  # of the last group; at first: all
+        self._nodes = [f"n{i}" for i in range(crew.wanted)]  # of the last group, by rank
         self._formed = 0
         self.excluded: set[int] = set()  # generations on which the ranks did not agree
 
@@ -35,27 +38,29 @@ class Formation:
         """
         crew, epoch = self._crew, self._crew.lease.epoch
         present = sorted(crew.present(), key=_index)
-        emit("group.forming", epoch=epoch, world=len(present), nodes=present, reason=change.reason)
-        stand = partial(point, "group.forming", epoch=epoch, world=len(present))
+        world = min(len(present), crew.wanted)
+        emit("group.forming", epoch=epoch, world=world, nodes=present, reason=change.reason)
+        stand = partial(point, "group.forming", epoch=epoch, world=world)
         await to_thread.run_sync(stand, abandon_on_cancel=True)
         await self._vault.settle()
         await self._stop(change)
         nodes = await self._gather(change)
         chosen = await self._vault.choose(self.excluded)
+        promoted = set(nodes) - set(self._nodes) if len(nodes) == len(self._nodes) else set()
         with ExitStack() as paths:
-            for action in actions(change, len(self._nodes), len(nodes)):
+            for action in actions(change, len(self._nodes), len(nodes), promoted=bool(promoted)):
                 emit("recovery.action", action=action, epoch=epoch, world=len(nodes))
                 paths.enter_context(recovery_path(PATHS[action]))
             if change.drained is not None:
                 paths.enter_context(recovery_path("preempt.drain"))
-            self._nodes = set(nodes)
-            return await self._bring_up(nodes, chosen, validate=change.action != "start")
+            self._nodes = nodes
+            return await self._bring_up(nodes, chosen, promoted, validate=change.action != "start")
 
-    async def _bring_up(self, nodes: list[str], chosen: Chosen, *, validate: bool) -> Group:
+    async def _bring_up(self, nodes: list[str], chosen: Chosen, promoted: set[str], *, validate: bool) -> Group:
         crew, epoch = self._crew, self._crew.lease.epoch
         group = crew.group = Group(epoch, nodes, chosen.generation, chosen.step)
         crew.progress.restart()
-        await self._start(group)
+        await self._start(group, promoted)
         emit(
             "group.formed",
             epoch=epoch, world=group.world, nodes=nodes, generation=chosen.generation, step=chosen.step,
@@ -67,64 +72,84 @@ class Formation:
         return group
 
     async def _stop(self, change: Change) -> None:
-        """End the last incarnation on every node that still answers; silent ones lose their lease."""
+        """End the last incarnation on every node that still answers, but for workers that are kept; silent ones lose
+        their lease.
+        """
         crew, old = self._crew, self._crew.group
         crew.group = None
         crew.members.release_workers()
         upto = old.epoch if old else crew.lease.epoch - 1
-        for link in list(crew.busy):
+        kept = {link.node for link in crew.members.kept}
+        doomed = {link for link in crew.busy if link.node not in kept}
+        for link in doomed:
             await crew.members.order(link, "stop", epoch=upto, reason=change.reason)
         try:
-            await crew.until(lambda: not crew.busy, STOP_LIMIT)
+            await crew.until(lambda: not doomed & crew.busy, STOP_LIMIT)
         except TimeoutError:
-            for link in list(crew.busy):
+            for link in doomed & crew.busy:
                 await crew.members.drop(link.member)
-            crew.busy.clear()
+            crew.busy -= doomed
 
     async def _gather(self, change: Change) -> list[str]:
-        """The nodes of the next group: all that are expected, or those that are there once the wait is over."""
+        """The nodes of the next group, by rank: all that are expected, or as many as are there (spares count) once the
+        wait is over.
+        """
         crew, s, begun = self._crew, self._crew.settings, anyio.current_time()
-        patience, limit = (s.start_wait, s.start_give_up) if change.action == "start" else (s.lost_wait, s.give_up)
+        first = change.action == "start"
+        patience, limit = (s.start_wait, s.start_give_up) if first else (s.lost_wait, s.give_up)
+        awaited = {f"n{i}" for i in range(s.nodes)} if first else set(self._nodes)
 
         def settled() -> bool:
-            expected = self._nodes - crew.departed - set(crew.leaving)
+            expected = awaited - crew.departed - set(crew.leaving)
             waited = anyio.current_time() - max(begun, crew.last_join)
-            return len(crew.present()) >= s.min_world and (expected <= crew.present() or waited >= patience)
+            whole = expected <= crew.present() or (not first and len(crew.present()) >= crew.wanted)
+            return len(crew.present()) >= s.min_world and (whole or waited >= patience)
 
         try:
             await crew.until(settled, limit)
         except TimeoutError:
             raise GiveUp(f"{len(crew.present())} of at least {s.min_world} nodes after {limit:g} s") from None
         if change.action == "failover":
-            for node in sorted(self._nodes - crew.present() - crew.departed, key=_index):
+            for node in sorted(set(self._nodes) - crew.present() - crew.departed, key=_index):
                 detected(Failure(f"agent-{node}", "partition", "did not come"))
-        return sorted(crew.present(), key=_index)
+        return placed([] if first else self._nodes, crew.present(), crew.wanted)
 
-    async def _start(self, group: Group) -> None:
-        crew = self._crew
+    async def _start(self, group: Group, promoted: set[str]) -> None:
+        """Have every rank of the group meet: workers that were kept, and new ones of the agents."""
+        crew, members = self._crew, self._crew.members
         self._formed += 1
         port = MASTER_PORT + (group.epoch * 10 + self._formed) % 1000
+        facts = {
+            "world": group.world, "nodes": group.nodes, "master": [self._place.nodes[group.nodes[0]], port],
+            "generation": group.generation, "step": group.step,
+        }  # fmt: skip
+        kept = {link.node: link for link in members.workers.values() if link in members.kept}
+        going_on: dict[int, Link] = {}
         for number, rank in group.ranks.items():
-            link = crew.members.agents.get(rank.node)
-            if link is None:
+            agent = members.agents.get(rank.node)
+            if agent is None:
                 crew.fail(Failure(f"agent-{rank.node}", "fail-stop", "gone before its worker was started"))
-            crew.busy.add(link)
-            rank.agent = link
+            crew.busy.add(agent)
+            rank.agent = agent
             crew.progress.note(number, 0, "starting")
-            await crew.members.order(
-                link, "start", rank=number, world=group.world, nodes=group.nodes,
-                master=[self._place.nodes[group.nodes[0]], port], generation=group.generation, step=group.step,
-            )  # fmt: skip
-        await self._all(group, "joined")
+            worker = kept.get(rank.node)
+            if worker is not None:
+                going_on[number] = worker
+                await members.order(agent, "adopt", was=worker.rank, rank=number)
+            else:
+                await members.order(agent, "start", rank=number, promoted=rank.node in promoted, **facts)
+        await members.regroup(going_on, **facts)
+        # A survivor that cannot be freed is no reason to wait for as long as for a new process.
+        await self._all(group, "joined", crew.settings.stall if going_on else crew.settings.stall_start)
 
     async def _load(self, group: Group, chosen: Chosen) -> None:
         """All ranks restore, agree on what they restored, and find it sane."""
         await self._crew.members.order_workers("load", generation=chosen.generation, step=chosen.step)
-        await self._all(group, "loaded")
+        await self._all(group, "loaded", self._crew.settings.stall_start)
         loaded = group.said("loaded")
-        cuts = {(said["generation"], said["step"], _model(said.get("state"))) for said in loaded}
+        cuts = {(said["generation"], said["step"], *_common(said.get("state"))) for said in loaded}
         agreed = len(cuts) == 1 and next(iter(cuts))[:2] == (chosen.generation, chosen.step)
-        if not agreed and not defects.active(self._crew.settings, defects.MIXED_GENERATIONS):
+        if not agreed and self._crew.settings.defect not in UNCOMPARED:
             self.excluded.add(chosen.generation)
             self._crew.fail(Failure("group", "corruption", f"ranks do not agree on what they restored: {cuts}"))
         for said in loaded:
@@ -132,20 +157,31 @@ class Formation:
                 member = group.ranks[said["rank"]].member
                 self._crew.fail(Damage(member, chosen.generation, "canary", "validation"))
 
-    async def _all(self, group: Group, op: str) -> None:
+    async def _all(self, group: Group, op: str, limit: float) -> None:
         try:
-            await self._crew.until(lambda: group.all_said(op), self._crew.settings.stall_start)
+            await self._crew.until(lambda: group.all_said(op), limit)
         except TimeoutError:
             late = next(rank.member for rank in group.ranks.values() if op not in rank.said)
             self._crew.fail(Failure(late, "hang", f"not {op} in time"))
+
+
+def placed(last: list[str], present: set[str], wanted: int) -> list[str]:
+    """Nodes by rank: whoever was in the last group keeps its rank where a spare takes each lost one's."""
+    others = sorted(present - set(last), key=_index)
+    stayed = [node for node in last if node in present]
+    if len(stayed) + len(others) < wanted or len(last) != wanted:
+        return sorted(stayed + others[: wanted - len(stayed)], key=_index)
+    spares = iter(others)
+    return [node if node in present else next(spares) for node in last]
 
 
 def _index(node: str) -> int:
     return int(node.removeprefix("n"))
 
 
-def _model(state: dict[str, str] | None) -> str | None:
-    return (state or {}).get("model")
+def _common(state: dict[str, str] | None) -> list[str | None]:
+    """What all ranks must hold alike."""
+    return [(state or {}).get(part) for part in ("model", "optimizer", "schedule", "data")]
 
 
 def _sane(loss: float | None, saved: float | None) -> bool:

@@ -7,7 +7,7 @@ import anyio
 from chaos.inside import emit
 from targets.trainer import defects
 from targets.trainer.coordinator.crew import Crew, Group
-from targets.trainer.coordinator.failure import Change, Damage, Failure, GiveUp
+from targets.trainer.coordinator.failure import WARM, Change, Damage, Failure, GiveUp
 from targets.trainer.coordinator.formation import Formation
 from targets.trainer.coordinator.round import checkpoint
 from targets.trainer.coordinator.vault import Vault
@@ -47,6 +47,7 @@ class Leader:
 
     async def _incarnation(self, change: Change) -> Change | None:
         """One group from its formation to its end: why there must be another, or None once the job is done."""
+        group = None
         try:
             if not self._terms_own_epoch:
                 await self._crew.lease.advance(change.reason)
@@ -54,15 +55,24 @@ class Leader:
             group = await self._formation.form(change)
             return await self._train(group)
         except Failure as failure:
-            following = await self._answer(failure)
+            following = await self._answer(failure, trained=group is not None)
         self._failures += 1
         endless = defects.active(self._crew.settings, defects.RESTART_LOOP)
         if self._failures > self._crew.settings.max_failures and not endless:
             raise GiveUp(f"{self._failures} incarnations without a commit; the last: {following.reason}")
         return following
 
-    async def _answer(self, failure: Failure) -> Change:
-        """The action for a failure; that the group must shrink shows when it is formed."""
+    async def _answer(self, failure: Failure, *, trained: bool) -> Change:
+        """The action for a failure; that the group must shrink shows when it is formed.
+
+        Only survivors of a group that had come as far as training can be told to go on: what fails on the way to one,
+        a warm restart included, is answered from the beginning.
+        """
+        crew = self._crew
+        crew.members.kept.clear()
+        if trained and crew.settings.restart == "warm" and failure.kind in WARM:
+            crew.keep(failure)
+            return Change("warm-restart", str(failure))
         if failure.kind != "corruption":
             return Change("cold-restart", str(failure))
         if isinstance(failure, Damage):
@@ -123,7 +133,7 @@ class Leader:
         if node is not None:
             return Change("shrink", f"{node} leaves", drained=node)
         newcomers = sorted(self._crew.present() - set(group.nodes))
-        if newcomers:
+        if newcomers and group.world < self._crew.wanted:
             return Change("grow", f"{', '.join(newcomers)} joined")
         return None
 

@@ -34,6 +34,7 @@ class Link:
         self.agent = hello["op"] == "join"
         self.rank: int | None = None if self.agent else hello["rank"]
         self.epoch: int = 0 if self.agent else hello["epoch"]
+        self.regrouped = False  # from the order to go on in another group to the first word as one of it
 
     async def say(self, header: Mapping[str, Any]) -> None:
         """Send, or do nothing where the member has gone: its closed connection tells."""
@@ -81,6 +82,7 @@ class Members:
         self.agents: dict[str, Link] = {}  # by node
         self.workers: dict[int, Link] = {}  # by rank; of the current epoch
         self.inbox: Inbox[tuple[Link, Frame]] = Inbox()
+        self.kept: set[Link] = set()  # workers of the last epoch that may go on in the next: not refused, nor heard
 
     async def order(self, link: Link, op: str, **fields: Any) -> None:
         """Tell a member what to do; Deposed once the lease has run out."""
@@ -93,10 +95,19 @@ class Members:
             await self.order(link, op, **fields)
 
     def release_workers(self) -> None:
-        """Expect nothing of the workers of the last epoch any more."""
-        for link in self.workers.values():
-            self._heartbeats.forget(link.member)
-        self.workers.clear()
+        """Expect nothing of the workers of the last epoch any more, but of those that are kept."""
+        for rank, link in list(self.workers.items()):
+            if link not in self.kept:
+                self._heartbeats.forget(link.member)
+                del self.workers[rank]
+
+    async def regroup(self, ranks: Mapping[int, Link], **fields: Any) -> None:
+        """Have those that were kept go on as these ranks of the current epoch; nobody else is kept any longer."""
+        self.workers = dict(ranks)
+        self.kept.clear()
+        for rank, link in ranks.items():
+            link.rank, link.epoch, link.regrouped = rank, self._lease.epoch, True
+            await self.order(link, "regroup", rank=rank, **fields)
 
     async def drop(self, member: str) -> Link | None:
         """Part with a member that is silent; the one who was dropped, if anyone."""
@@ -149,10 +160,14 @@ class Members:
         if not self._lease.valid:
             return False  # an answer would renew the member's lease, and this leader has none itself
         known = self._known(link)
-        if not known or (not link.agent and frame["epoch"] < self._lease.epoch):
+        stale = not link.agent and frame["epoch"] < self._lease.epoch
+        if not known or (stale and link not in self.kept and not link.regrouped):
             await self._refuse(link, frame)
             return False
         self._heartbeats.beat(link.member)
+        if stale and link.regrouped:
+            return True  # said before it heard that it belongs to another group
+        link.regrouped = False
         if frame.get("id") is not None:
             await link.say(_answer(frame))
         if not (link.agent and frame["op"] == "heartbeat"):

@@ -26,6 +26,7 @@ UNRESTORED = {
     defects.RNG_NOT_RESTORED: "rng",
     defects.CURSOR_NOT_RESTORED: "data",
     defects.SCHEDULE_NOT_RESTORED: "schedule",
+    defects.SPARE_STARTS_AFRESH: "data",  # of a spare alone
 }
 
 
@@ -63,20 +64,32 @@ class Vault:
         shutil.rmtree(folder)
         return shards
 
-    def restore(self, state: TrainState, generation: int) -> Restored:
+    def restore(self, state: TrainState, generation: int, *, promoted: bool = False) -> Restored:
         """Fill `state` from a committed generation; raises Damaged. Each rank reads for itself."""
-        emit("checkpoint.loading", generation=generation, rank=self._group.rank, epoch=self._epoch)
-        point("restore.loading", generation=generation, rank=self._group.rank, epoch=self._epoch)
+        self._announce(generation, "store")
         defect = self._settings.defect
         if defect != defects.OPTIMIZER_EMPTY:
             state.initialise_optimizer()
-        manifest = self._load(state, generation, [part for part in PARTS if part != UNRESTORED.get(defect)])
+        fresh = UNRESTORED.get(defect) if promoted or defect != defects.SPARE_STARTS_AFRESH else None
+        manifest = self._load(state, generation, [part for part in PARTS if part != fresh])
         restored = Restored(generation, manifest["step"], manifest["world"])
         if restored.world != self._group.world:
             state.seed_rng(step=restored.step)
         if defect == defects.MIXED_GENERATIONS and self._group.rank == self._group.world - 1:
             return restored._replace(generation=self._load_older(state, generation))
         return restored
+
+    def refill(self, state: TrainState, local: dict[str, Tensor], restored: Restored) -> Restored:
+        """Fill `state` from what this rank itself still holds of that generation."""
+        self._announce(restored.generation, "memory")
+        state.initialise_optimizer()
+        state.fill(local)
+        return restored
+
+    def _announce(self, generation: int, source: str) -> None:
+        facts = {"generation": generation, "rank": self._group.rank, "epoch": self._epoch}
+        emit("checkpoint.loading", **facts, source=source)
+        point("restore.loading", **facts)
 
     def _load_older(self, state: TrainState, generation: int) -> int:
         known = self._store.call("generation.list")["generations"]

@@ -6,6 +6,7 @@ import os
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from chaos.inside import emit, recovery_path
@@ -16,12 +17,24 @@ from targets.trainer.wire import Frame, Line
 STOPPED = 70  # exit code of a worker that stopped itself
 
 
+class Regroup(Exception):
+    """This process goes on as a rank of another group."""
+
+    def __init__(self, order: Frame) -> None:
+        self.order = order
+        super().__init__(f"epoch {order['epoch']}")
+
+
 class Retirement:
     """How a worker ends itself when it has no business any more: fenced off, or without its agent."""
 
     def __init__(self, member: str, rank: int, epoch: int, settings: Settings) -> None:
-        self._facts = {"member": member, "rank": rank, "epoch": epoch}
+        self._facts: dict[str, Any] = {"member": member, "rank": rank, "epoch": epoch}
         self._stays = settings.defect == defects.ORPHANS_SURVIVE
+
+    def identify(self, *, rank: int, epoch: int) -> None:
+        """It is that rank of that epoch from now on."""
+        self._facts = {**self._facts, "rank": rank, "epoch": epoch}
 
     def retire(self, reason: str) -> None:
         """End this process from any thread, at once: the main thread may be stuck in a collective."""
@@ -47,9 +60,10 @@ class Control:
 
     def __init__(self, leader: Address, source: str, identity: dict[str, Any], retirement: Retirement) -> None:
         self.step, self.phase, self.urgent = 0, "starting", False
+        self.on_regroup: Callable[[], None] = lambda: None  # called in another thread, once the order has come
         self._identity, self._retirement = identity, retirement
         self._orders: queue.SimpleQueue[Frame] = queue.SimpleQueue()
-        self._closed = threading.Event()
+        self._closed, self._regroup = threading.Event(), threading.Event()
         self._line = Line.connect(leader, 5.0, source=source)
         self._line.settimeout(None)
 
@@ -67,10 +81,24 @@ class Control:
             self._closed.set()
 
     def order(self, *ops: str) -> Frame:
-        """The next order that is one of `ops`; waits until it comes, or until this process is stopped."""
+        """The next order that is one of `ops`; waits until it comes, or until this process is stopped.
+
+        Raises Regroup when that is what was ordered instead.
+        """
         while (frame := self._orders.get())["op"] not in ops:
-            pass
+            if frame["op"] == "regroup":
+                raise Regroup(frame)
         return frame
+
+    def regroups(self, timeout: float) -> bool:
+        """Whether the order to go on in another group has come, or comes within `timeout` seconds."""
+        return self._regroup.wait(timeout)
+
+    def identify(self, *, rank: int, epoch: int) -> None:
+        """Speak as that rank of that epoch from now on."""
+        self._identity = {**self._identity, "rank": rank, "epoch": epoch}
+        self.step, self.phase, self.urgent = 0, "starting", False
+        self._regroup.clear()
 
     def _beat(self, period: float) -> None:
         while not self._closed.wait(period):
@@ -86,6 +114,9 @@ class Control:
                     self.urgent = True
                 elif "ok" not in frame.header:
                     self._orders.put(frame)
+                    if frame["op"] == "regroup":
+                        self._regroup.set()
+                        self.on_regroup()
         except OSError:
             self._closed.set()
 

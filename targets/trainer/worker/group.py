@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -20,6 +21,13 @@ from torch.distributed.tensor import DTensor
 SIOCGIFADDR = 0x8915
 
 
+class Socket(NamedTuple):
+    """A connection of this process; the inode tells it from a later one with the same descriptor."""
+
+    descriptor: int
+    inode: str
+
+
 class Group(NamedTuple):
     """This rank's place in the group, and its two communicators."""
 
@@ -27,11 +35,28 @@ class Group(NamedTuple):
     world: int
     mesh: DeviceMesh
     background: dist.ProcessGroup  # of saves: one communicator shared with training would deadlock
+    sockets: frozenset[Socket] = frozenset()  # of all its communicators
+
+    def sever(self) -> None:
+        """Close the connections of this group under whoever waits in a collective: it raises at once.
+
+        Nothing else reaches a thread inside gloo whose peer is frozen or cut off. Safe in any thread.
+        """
+        for known in self.sockets:
+            with suppress(OSError), closing(socket.socket(fileno=os.dup(known.descriptor))) as own:
+                if os.readlink(f"/proc/self/fd/{own.fileno()}") == known.inode:
+                    own.shutdown(socket.SHUT_RDWR)
+
+    def dissolve(self) -> None:
+        """Leave for good; another group can be formed afterwards."""
+        self.sever()
+        dist.destroy_process_group()
 
 
 def form(rank: int, world: int, master: tuple[str, int], *, address: str, timeout: float) -> Group:
     """Meet the other ranks at `master` (rank 0 listens there). `timeout` bounds every collective, seconds."""
     os.environ["GLOO_SOCKET_IFNAME"] = interface_of(address)
+    others = _sockets()
     cuda = torch.cuda.device_count() >= world
     if cuda:
         torch.cuda.set_device(rank)
@@ -44,7 +69,21 @@ def form(rank: int, world: int, master: tuple[str, int], *, address: str, timeou
     )
     background = dist.new_group(backend="gloo", timeout=limit)
     assert isinstance(background, dist.ProcessGroup)
-    return Group(rank, world, init_device_mesh("cuda" if cuda else "cpu", (world,)), background)
+    mesh = init_device_mesh("cuda" if cuda else "cpu", (world,))
+    return Group(rank, world, mesh, background, frozenset(_sockets() - others))
+
+
+def _sockets() -> set[Socket]:
+    """Every connection over IP that this process has open; not where it listens, which gloo cannot do without."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            inode = os.readlink(f"/proc/self/fd/{name}")
+            if inode.startswith("socket:"):
+                with closing(socket.socket(fileno=os.dup(int(name)))) as own:
+                    if own.family in (socket.AF_INET, socket.AF_INET6) and own.getpeername():
+                        found.add(Socket(int(name), inode))
+    return found
 
 
 def _await_listener(master: tuple[str, int], timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""One incarnation of a worker: join the group, load, train, save at every cut."""
+"""The life of a worker: join the group, load, train, save at every cut; in a warm restart, all over again."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from torch.distributed.checkpoint.api import CheckpointException
 from chaos.inside import emit, hello, point
 from targets.trainer import defects
 from targets.trainer.settings import Address, Place, Settings
-from targets.trainer.wire import Caller, Refused, Unreachable
+from targets.trainer.wire import Caller, Frame, Refused, Unreachable
 from targets.trainer.worker import group, model
-from targets.trainer.worker.checkpoint import Damaged, Vault
-from targets.trainer.worker.control import Control, Retirement, leave
+from targets.trainer.worker.checkpoint import Damaged, Restored, Vault
+from targets.trainer.worker.control import Control, Regroup, Retirement, leave
 from targets.trainer.worker.data import Corpus
+from targets.trainer.worker.memory import Held, Memory, own
+from targets.trainer.worker.state import Fingerprint
 from targets.trainer.worker.trainer import Trainer
 
 DIED = 13  # exit code of the defect restart-loop
+STUCK = 14  # exit code of a worker that could not be freed for another group
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """The coordinator's order that makes an agent fork a worker."""
+    """The coordinator's order that makes an agent fork a worker, or a worker go on as a rank of another group."""
 
     epoch: int
     rank: int
     world: int
     master: tuple[str, int]
+    promoted: bool = False  # a spare takes a lost rank's place
 
 
 def run(start: Start, leader: Address, agent: int, place: Place, settings: Settings) -> NoReturn:
@@ -47,7 +51,7 @@ def run(start: Start, leader: Address, agent: int, place: Place, settings: Setti
 
 
 class Worker:
-    """One rank of one incarnation: obeys the orders of the coordinator that leads it."""
+    """One rank, of one incarnation after the other: obeys the orders of the coordinator that leads it."""
 
     def __init__(self, start: Start, leader: Address, agent: int, place: Place, settings: Settings) -> None:
         self._start, self._place, self._settings = start, place, settings
@@ -60,23 +64,52 @@ class Worker:
         self._control.start(settings.heartbeat)
         self._store = Caller(place.store, member, try_timeout=settings.try_timeout, source=place.address)
         self._behind: threading.Thread | None = None  # a save that has not ended (save: async)
+        self._memory = Memory()
 
     def run(self) -> None:
-        """Train to the end. A broken collective leaves the worker waiting for its agent to stop it."""
+        """Train to the end, in this group or in the next. A broken collective leaves the worker waiting for its agent
+        to stop it, or for the order to go on in another group.
+        """
+        while True:
+            try:
+                self._join()
+                self._load()
+                self._train()
+                return
+            except Regroup as regroup:
+                order = regroup.order
+            except RuntimeError as error:  # what gloo and NCCL raise when a peer is gone
+                order = self._broken(error)
+            except Refused as refused:
+                if refused.error != "stale-epoch":
+                    raise
+                self._retirement.retire("stale-epoch")
+                return
+            self._regroup(order)
+
+    def _broken(self, error: RuntimeError) -> Frame:
+        print(f"rank {self._start.rank}, epoch {self._start.epoch}: {error}", flush=True)
+        if "gloo" not in str(error):
+            traceback.print_exc()
+        self._control.phase = "broken"
         try:
-            self._join()
-            self._load()
-            self._train()
-        except RuntimeError as error:  # what gloo and NCCL raise when a peer is gone
-            print(f"rank {self._start.rank}, epoch {self._start.epoch}: {error}", flush=True)
-            if "gloo" not in str(error):
-                traceback.print_exc()
-            self._control.phase = "broken"
-            self._control.order("stop")  # never comes: a worker is stopped by its agent
-        except Refused as refused:
-            if refused.error != "stale-epoch":
-                raise
-            self._retirement.retire("stale-epoch")
+            return self._control.order("stop")  # never comes: a worker is stopped by its agent
+        except Regroup as regroup:
+            return regroup.order
+
+    def _regroup(self, order: Frame) -> None:
+        """Leave the old group, and be the rank of the new one that was ordered."""
+        if self._behind is not None:
+            self._behind.join(self._settings.member_ttl)
+            if self._behind.is_alive():
+                leave(STUCK)
+            self._behind = None
+        del self._trainer, self._vault
+        self._group.dissolve()
+        start = self._start = msgspec.convert(order.header, Start)
+        hello(f"worker-{self._place.node}", role="worker", node=self._place.node, rank=start.rank, epoch=start.epoch)
+        self._retirement.identify(rank=start.rank, epoch=start.epoch)
+        self._control.identify(rank=start.rank, epoch=start.epoch)
 
     def _join(self) -> None:
         torch.set_num_threads(1)
@@ -84,6 +117,7 @@ class Worker:
         self._group = group.form(
             start.rank, start.world, start.master, address=self._place.address, timeout=settings.gloo_timeout
         )
+        self._control.on_regroup = self._group.sever  # else a rank that waits for a frozen peer would never hear of it
         staging = self._place.data / "nodes" / self._place.node
         self._vault = Vault(self._store, self._group, start.epoch, staging, settings)
         self._corpus = Corpus(settings.dataset, model.CONTEXT)
@@ -93,10 +127,10 @@ class Worker:
         """Load what the coordinator orders, until all ranks agree and it says `go`."""
         while (order := self._control.order("load", "go"))["op"] == "load":
             self._control.phase = "loading"
-            generation = order["generation"]
+            generation, step = order["generation"], order["step"]
             self._trainer = Trainer(self._group, self._corpus, self._settings)  # nothing of an earlier try is left
             try:
-                self._control.tell("loaded", **self._restore(generation) if generation else self._fresh())
+                self._control.tell("loaded", **self._restore(generation, step) if generation else self._fresh())
             except Damaged as damaged:
                 self._control.tell("unloaded", generation=generation, name=damaged.name, reason=damaged.reason)
             except (Unreachable, OSError) as error:
@@ -106,16 +140,24 @@ class Worker:
         self._trainer.state.initialise_optimizer()
         return {"generation": 0, "step": 0, "state": {}, "loss": None}
 
-    def _restore(self, generation: int) -> dict[str, Any]:
+    def _restore(self, generation: int, step: int) -> dict[str, Any]:
         trainer, start = self._trainer, self._start
-        restored = self._vault.restore(trainer.state, generation)
+        held = self._memory.recall(generation, step, self._group)
+        if held is not None:
+            restored = self._vault.refill(trainer.state, held.tensors, held.restored)
+        else:
+            restored = self._vault.restore(trainer.state, generation, promoted=start.promoted)
         trainer.resume(restored)
         state, entries = trainer.state.fingerprint()
+        spoilt = defects.active(self._settings, defects.WARM_KEEPS_NEWER_STATE)
+        if held is not None and (state, entries) != held.fingerprint and not spoilt:
+            raise Damaged("memory", "disagrees")
         if restored.world != start.world:
             del state["rng"]  # drawn afresh after a resize
         facts = {"step": restored.step, "state": state, "optimizer_entries": entries}
         who = {"rank": start.rank, "world": start.world, "epoch": start.epoch}
-        emit("checkpoint.loaded", generation=restored.generation, **who, **facts)
+        source = "store" if held is None else "memory"
+        emit("checkpoint.loaded", generation=restored.generation, **who, **facts, source=source)
         return {"generation": generation, **facts, "loss": trainer.canary()}
 
     def _train(self) -> None:
@@ -133,6 +175,8 @@ class Worker:
             time.sleep(max(began + settings.step_seconds - time.monotonic(), 0.0))
             emit("step.completed", step=trainer.step, world=start.world, **who, **done.facts())
             control.step = trainer.step
+            if defects.active(settings, defects.WARM_KEEPS_NEWER_STATE):
+                self._memory.spoil(trainer.state)
             if done.urgent or trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:
                 self._cut(loss)
         if self._behind is not None:
@@ -151,7 +195,11 @@ class Worker:
         facts = {"generation": generation, "step": trainer.step, "state": state}
         who = {"rank": self._start.rank, "epoch": self._start.epoch}
         emit("checkpoint.saved", **facts, **who, optimizer_entries=entries)
-        arguments = (trainer.state.snapshot(), generation, trainer.step, state)
+        snapshot = trainer.state.snapshot()
+        if self._settings.restart == "warm":
+            cut = Restored(generation, trainer.step, self._start.world)
+            self._memory.keep(Held(cut, self._start.rank, own(snapshot), Fingerprint(state, entries)))
+        arguments = (snapshot, generation, trainer.step, state)
         self._behind = threading.Thread(target=self._save, args=arguments, name="save")
         self._behind.start()
         if self._settings.save == "sync":
@@ -175,6 +223,8 @@ class Worker:
             time.sleep(max(began + self._settings.save_seconds - time.monotonic(), 0.0))
         except (Unreachable, Refused, RuntimeError, OSError, CheckpointException) as error:
             if isinstance(error, Refused) and error.error == "stale-epoch":
+                if self._settings.restart == "warm" and self._control.regroups(self._settings.member_ttl):
+                    return  # fenced off from the old group, and wanted in the next
                 self._retirement.retire("stale-epoch")
             self._control.tell("unsaved", generation=generation, reason=str(error))
         else:

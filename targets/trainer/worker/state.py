@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from targets.trainer.wire import digest
 from targets.trainer.worker.data import Cursor
@@ -74,6 +75,14 @@ class TrainState:
         """A copy of `tensors` that training does not touch."""
         return {name: tensor.detach().clone() for name, tensor in self.tensors().items()}
 
+    def fill(self, local: dict[str, Tensor]) -> None:
+        """Take over a state that this rank held before, at the same rank and world size: shard for shard."""
+        tensors = self.tensors()
+        with torch.no_grad():
+            for name, tensor in tensors.items():
+                shard(tensor).copy_(local[name])
+        self.apply(tensors)
+
     def apply(self, tensors: dict[str, Tensor]) -> None:
         """Take over the parts of `tensors` that are not live: after a load."""
         if (schedule := tensors.get("schedule")) is not None:
@@ -119,6 +128,11 @@ class TrainState:
             for name, parameter in self.model.named_parameters()
             for key, value in self.optimizer.state.get(parameter, {}).items()
         }
+
+
+def shard(tensor: Tensor) -> Tensor:
+    """What this rank itself holds of a tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _rng() -> Tensor:

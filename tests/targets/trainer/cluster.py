@@ -71,7 +71,9 @@ class Node:
         self.save_seconds = 0.0
         self.stale_step: int | None = None
         self.canary: Callable[[int], float] = lambda step: 1.0
+        self.stuck = False  # its worker cannot be freed for another group
         self.epochs: list[int] = []  # of the workers that it started
+        self.regrouped: list[int] = []  # epochs in which its worker was told to go on
         self._scope: anyio.CancelScope | None = None
         self._worker: anyio.CancelScope | None = None
         self.ended = False
@@ -156,7 +158,7 @@ class Node:
             self._worker = scope
             await worker.run(self.cluster.coordinators[self._leader])
         if self._worker is scope and scope.cancel_called and not (self._scope and self._scope.cancel_called):
-            facts = {"node": self.name, "rank": start["rank"], "epoch": start["epoch"], "code": -9}
+            facts = {"node": self.name, "rank": worker.rank, "epoch": worker.epoch, "code": -9}
             await self._send({"op": "worker.exited", **facts})
 
 
@@ -164,7 +166,8 @@ class Worker:
     """A fake rank."""
 
     def __init__(self, node: Node, start: Frame, leader: str) -> None:
-        self._node, self._rank, self._epoch, self._leader = node, start["rank"], start["epoch"], leader
+        self._node, self.rank, self.epoch, self._leader = node, start["rank"], start["epoch"], leader
+        self._regrouped = False
         self._member, self._step, self._phase, self._cut = f"worker-{node.name}", 0, "starting", False
         self._store = AsyncCaller(node.cluster.store, self._member, try_timeout=0.2)
         self._orders: Inbox[Frame] = Inbox()
@@ -176,16 +179,25 @@ class Worker:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._beat)
                 tasks.start_soon(self._listen, tasks)
-                await self._train()
+                await self._incarnations()
                 tasks.cancel_scope.cancel()
         except* BROKEN:
             pass
         finally:
             await self._line.close()
 
+    async def _incarnations(self) -> None:
+        while True:
+            with anyio.CancelScope() as self._incarnation:
+                await self._train()
+                return
+            if not self._regrouped:
+                return
+            self._regrouped = False
+
     async def _tell(self, op: str, **fields: Any) -> None:
         await self._node.cluster.network.pass_or_hang(self._leader)
-        await self._line.send({"op": op, "rank": self._rank, "epoch": self._epoch, **fields})
+        await self._line.send({"op": op, "rank": self.rank, "epoch": self.epoch, **fields})
 
     async def _beat(self) -> None:
         while True:
@@ -200,6 +212,13 @@ class Worker:
                 tasks.cancel_scope.cancel()
             elif frame["op"] == "cut":
                 self._cut = True
+            elif frame["op"] == "regroup":
+                self._node.regrouped.append(frame["epoch"])
+                if self._node.stuck:
+                    continue
+                self.rank, self.epoch, self._phase, self._orders = frame["rank"], frame["epoch"], "starting", Inbox()
+                self._regrouped = True
+                self._incarnation.cancel()
             else:
                 self._orders.put(frame)
 
@@ -242,10 +261,10 @@ class Worker:
         self._phase, self._cut = "saving", False
         await self._tell("ready", step=self._step, loss=1.0)
         order = await self._next("save")
-        generation, name = order["generation"], f"__{self._rank}_0.distcp"
-        body = f"rank {self._rank} at step {self._step}, generation {generation}".encode()
+        generation, name = order["generation"], f"__{self.rank}_0.distcp"
+        body = f"rank {self.rank} at step {self._step}, generation {generation}".encode()
         facts: dict[str, Any] = {"name": name, "length": len(body), "digest": digest(body)}
-        token: dict[str, Any] = {"token": self._epoch, "generation": generation, "step": self._step, "rank": self._rank}
+        token: dict[str, Any] = {"token": self.epoch, "generation": generation, "step": self._step, "rank": self.rank}
         await anyio.sleep(self._node.save_seconds)
         try:
             if not self._node.lose_shard:

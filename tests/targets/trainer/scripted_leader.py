@@ -59,12 +59,23 @@ class ScriptedLeader:
             if of == epoch:
                 self.order_worker(epoch, rank, op, **fields)
 
-    def start(self, node: str, epoch: int, world: int) -> None:
+    def start(self, node: str, epoch: int, world: int, **more: Any) -> None:
         """Have the agent of `node` start all ranks of a group."""
         port = _free_port()
         for rank in range(world):
-            self.order_agent(node, "start", epoch=epoch, rank=rank, world=world, master=["127.0.0.1", port])
+            meeting = {"world": world, "master": ["127.0.0.1", port]}
+            self.order_agent(node, "start", epoch=epoch, rank=rank, **meeting, **more)
         self.await_all("joined", world, epoch=epoch)
+
+    def regroup(self, node: str, old: int, new: int, rank: int, *, lost: tuple[int, ...] = (), world: int) -> None:
+        """Have `rank` of the old epoch go on in a new group, with new processes for the ranks that are `lost`."""
+        meeting = {"world": world, "master": ["127.0.0.1", _free_port()]}
+        self.order_agent(node, "adopt", was=rank, rank=rank, epoch=new)
+        for other in lost:
+            self.order_agent(node, "start", epoch=new, rank=other, **meeting)
+        line = self._workers[new, rank] = self._workers.pop((old, rank))
+        line.send({"op": "regroup", "epoch": new, "rank": rank, **meeting})
+        self.await_all("joined", world, epoch=new)
 
     def load(self, epoch: int, world: int, generation: int, step: int) -> list[Said]:
         """Have all ranks load a generation and go on; what they say of it."""

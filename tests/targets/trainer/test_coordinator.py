@@ -216,7 +216,7 @@ async def test_a_decision_that_cannot_be_read_is_no_dead_end(
         stop.release()
         assert await cluster.end() == 0
     assert cluster.events.of("checkpoint.damaged", generation=3)
-    assert cluster.events.of("group.formed")[-1]["step"] == 20
+    assert cluster.events.of("group.formed")[1]["step"] == 20  # there may be more, on a busy machine
 
 
 async def test_a_damaged_generation_is_passed_over(make: MakeCluster, tmp_path: Path) -> None:
