@@ -24,6 +24,7 @@ import msgspec
 
 from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Layout, Member, Slot, Target
 from chaos.errors import NotLanded
+from chaos.fake_network import FakeNetwork
 from chaos.fileops import Rule
 from chaos.history import Event
 from chaos.selection import select
@@ -89,7 +90,7 @@ class Recorder:
         self._news = anyio.Event()
 
 
-class FakeTarget:
+class FakeTarget(FakeNetwork):
     """Implements Target, Signals, Links, Checkpoints, Hooks and Taps in memory; what is armed hits at once.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
@@ -97,6 +98,7 @@ class FakeTarget:
     """
 
     def __init__(self, slots: Sequence[Slot] = SLOTS, *, numb: bool = False, folder: Path | None = None) -> None:
+        super().__init__()
         self.slots = tuple(slots)
         self.numb = numb
         self.stubborn: frozenset[str] = frozenset()
@@ -135,11 +137,13 @@ class FakeTarget:
         return born
 
     def standing(self) -> frozenset[str]:
-        """What is disturbed now: stopped members, cut pairs, armed hooks."""
+        """What is disturbed now: stopped members, cut pairs, disturbed ways and streams, armed hooks."""
         stopped = {m.name for m in self._members if self.state(m) == "T"}
         hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
         hooked |= {tapped.rule.path for tapped in self.rules}
-        return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
+        return frozenset(
+            stopped | hooked | self.disturbed() | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count}
+        )
 
     async def wait_ready(self) -> None:
         await anyio.lowlevel.checkpoint()

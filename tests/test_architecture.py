@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).parents[1] / "chaos"
 LAYERS = {
     **dict.fromkeys(("errors", "history", "trigger", "verdict", "units", "inside", "fileops"), 0),
-    **dict.fromkeys(("api", "experiment", "layout", "result", "selection", "training"), 1),
+    **dict.fromkeys(("api", "ways", "experiment", "layout", "result", "selection", "training"), 1),
     **dict.fromkeys(("faults", "drivers", "probes", "invariants"), 2),
     **dict.fromkeys(("plan", "judge", "report", "runner", "journal", "doctor"), 2),
-    **dict.fromkeys(("__main__", "cli", "load", "registry", "testing", "catalogue"), 3),
+    **dict.fromkeys(("__main__", "cli", "load", "registry", "testing", "fake_network", "catalogue"), 3),
 }
 HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from chaos.api import Fault, Selector
+from chaos.api import Fault, Selector, Slot
 from chaos.faults.checkpoint.corrupt import Corrupt
 from chaos.faults.checkpoint.delete import Delete
 from chaos.faults.checkpoint.plant import Plant
@@ -21,14 +21,19 @@ from chaos.faults.compute.nan import Nan
 from chaos.faults.data.corrupt_batch import CorruptBatch
 from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
+from chaos.faults.network.bridge import Bridge
+from chaos.faults.network.delay import Delay
 from chaos.faults.network.isolate import Isolate
+from chaos.faults.network.loss import Loss
+from chaos.faults.network.majorities_ring import MajoritiesRing
 from chaos.faults.network.partition import Partition
+from chaos.faults.network.rate import Rate
 from chaos.faults.process.freeze import Freeze
 from chaos.faults.process.kill import Kill
 from chaos.faults.process.kill_agent import KillAgent
 from chaos.faults.process.preempt import Preempt
 from chaos.registry import Registry
-from chaos.testing import FakeTarget, check_fault
+from chaos.testing import SLOTS, FakeTarget, check_fault
 
 from .conftest import saved
 
@@ -46,13 +51,20 @@ FAULTS: dict[str, Fault[Any]] = {
     "checkpoint.rewind": Rewind(),
     "checkpoint.swap": Swap(),
     "checkpoint.unmark": Unmark(),
+    "network.bridge": Bridge(members=NODE_1),
+    "network.delay": Delay(between=(NODE_1, Selector(rest=True)), delay=0.2, jitter=0.05),
     "network.isolate": Isolate(members=NODE_1),
+    "network.loss": Loss(between=(NODE_1, Selector(rest=True)), loss=0.2),
+    "network.majorities-ring": MajoritiesRing(members=Selector(roles=("agent",))),
     "network.partition": Partition(between=(NODE_1, Selector(rest=True))),
+    "network.rate": Rate(between=(NODE_1, Selector(rest=True)), rate=100_000),
     "process.freeze": Freeze(members=NODE_1),
     "process.kill": Kill(members=NODE_1),
     "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),
     "process.preempt": Preempt(members=NODE_1, grace=1.0),
 }
+
+PLACES = {"network.majorities-ring": [Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(5)]}
 
 
 def test_every_fault_that_is_found_is_checked_here() -> None:
@@ -64,5 +76,5 @@ def test_every_fault_that_is_found_is_checked_here() -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_it_keeps_the_contract(kind: str, tmp_path: Path) -> None:
-    folders = itertools.count()
-    await check_fault(FAULTS[kind], lambda: FakeTarget(folder=saved(tmp_path / str(next(folders)))))
+    folders, slots = itertools.count(), PLACES.get(kind, SLOTS)
+    await check_fault(FAULTS[kind], lambda: FakeTarget(slots, folder=saved(tmp_path / str(next(folders)))))

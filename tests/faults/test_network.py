@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
 
-from chaos.api import JSON, Cut, Selector
+from chaos.api import JSON, Cut, Fault, Selector, Slot
 from chaos.errors import HealFailed, NotLanded
+from chaos.faults.network.bridge import Bridge
+from chaos.faults.network.delay import Delay
 from chaos.faults.network.isolate import Isolate
+from chaos.faults.network.loss import Loss
+from chaos.faults.network.majorities_ring import MajoritiesRing
 from chaos.faults.network.partition import Partition
+from chaos.faults.network.rate import Rate
 from chaos.testing import FakeTarget
+from chaos.ways import Shape
 
 from .conftest import Hit
 
@@ -74,4 +80,63 @@ async def test_a_network_that_does_not_come_back_is_a_failed_heal(hit: Hit) -> N
     with pytest.raises(HealFailed, match="not whole again: nothing arrives") as caught:
         async with fault.inject(torn, *hit(fault, torn)):
             await anyio.sleep(1)
+    assert caught.value.undo
+
+
+def nodes(count: int) -> FakeTarget:
+    return FakeTarget([Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(count)])
+
+
+async def test_a_bridge_parts_two_halves_and_is_heard_by_both(hit: Hit) -> None:
+    target, fault = nodes(5), Bridge(members=N2)
+    async with fault.inject(target, *hit(fault, target)):
+        left, right = ("n0", "n1"), ("n3", "n4")
+        assert target.standing() == {f"{a}->{b}" for a in left for b in right} | {
+            f"{b}->{a}" for a in left for b in right
+        }
+
+
+@pytest.mark.parametrize("count", range(4, 10))
+async def test_in_a_ring_everybody_hears_a_majority_and_nobody_the_same(hit: Hit, count: int) -> None:
+    target, fault = nodes(count), MajoritiesRing(members=Selector(roles=("agent",)))
+    async with fault.inject(target, *hit(fault, target)):
+        names = {f"n{i}" for i in range(count)}
+        heard = {n: frozenset(m for m in names if f"{m}->{n}" not in target.standing()) for n in names}
+        assert all(n in heard[m] for n in names for m in heard[n]), "a way that is cut is cut both ways"
+        assert all(len(h) > count / 2 for h in heard.values())
+        assert len(set(heard.values())) == count
+
+
+async def test_a_ring_of_three_is_no_ring(hit: Hit) -> None:
+    target, fault = nodes(3), MajoritiesRing(members=Selector(roles=("agent",)))
+    with pytest.raises(NotLanded, match="needs 4 nodes"):
+        async with fault.inject(target, *hit(fault, target)):
+            pass
+
+
+WAYS: dict[str, Fault[Any]] = {
+    "loses": Loss(between=(N0, N1), loss=0.2, direction="a-to-b"),
+    "slow": Rate(between=(N0, N1), rate=10_000, direction="a-to-b"),
+    "late": Delay(between=(N0, N1), delay=0.1, direction="a-to-b"),
+}
+
+
+@pytest.mark.parametrize("what", WAYS)
+async def test_a_disturbed_way_is_one_way_where_it_is_told_so(target: FakeTarget, hit: Hit, what: str) -> None:
+    fault = WAYS[what]
+    async with fault.inject(target, *hit(fault, target)) as landing:
+        assert target.standing() == {f"n0 {what} n1"}
+        assert landing.evidence["pairs"]
+    assert landing.healed["pairs"]
+
+
+async def test_a_loss_that_stays_is_a_failed_heal(hit: Hit) -> None:
+    class Torn(FakeTarget):
+        async def keep(self, shape: Shape) -> JSON:
+            raise NotLanded("half of them arrive")
+
+    torn, fault = Torn(), Loss(between=(N0, N1), loss=0.2)
+    with pytest.raises(HealFailed, match="not as it was: half of them arrive") as caught:
+        async with fault.inject(torn, *hit(fault, torn)):
+            pass
     assert caught.value.undo

@@ -34,9 +34,10 @@ def beside(name: str) -> Any:
 
 
 if TYPE_CHECKING:
-    from chaos.drivers.process import become, kernel, network
+    from chaos.drivers.process import become, kernel, network, packets
 else:
-    become, kernel, network = beside("become"), beside("kernel"), beside("network")
+    become, kernel = beside("become"), beside("kernel")
+    network, packets = beside("network"), beside("packets")
 
 MOST_FDS = 32  # that come with one request
 
@@ -117,6 +118,7 @@ class Init:
         self.control = control
         self.nursery = nursery
         self.network = network
+        self.packets = packets.Packets(network)
         self.nodes = nodes
         self.pid = os.getpid()
         self.wake, alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -151,8 +153,11 @@ class Init:
             if request["op"] == "start":
                 reply["pid"] = self.fork(request, fds) if request["preloaded"] else self.start(request, fds)
                 send.append(os.pidfd_open(reply["pid"]))
+            elif request["op"] == "socket":
+                send.append(self.network.socket_on(request["node"], request["kind"]))
             else:
-                reply["result"] = self.network.apply(request["op"], [tuple(pair) for pair in request["pairs"]])
+                part = self.network if request["op"] in ("cut", "restore") else self.packets
+                reply["result"] = part.apply(request["op"], request)
         except (OSError, RuntimeError) as error:
             reply["error"] = str(error)
         socket.send_fds(self.control, [json.dumps(reply).encode()], send)

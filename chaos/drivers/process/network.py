@@ -118,10 +118,16 @@ class Network:
         finally:
             syscall("setns", self.home, CLONE_NEWNET)
 
-    def apply(self, op: str, pairs: list[Pair]) -> dict[str, Any]:
+    def socket_on(self, node: str, kind: int) -> int:
+        """A socket that belongs to the node, whoever gets it."""
+        with self.inside(node):
+            return socket.socket(socket.AF_INET, kind).detach()
+
+    def apply(self, op: str, request: dict[str, Any]) -> dict[str, Any]:
         """`cut` or `restore`; raises OSError or RuntimeError, whatever goes wrong."""
         from pyroute2.netlink.exceptions import NetlinkError
 
+        pairs = [(source, target) for source, target in request["pairs"]]
         try:
             return {"cut": self.cut, "restore": self.restore}[op](pairs)
         except NetlinkError as error:
@@ -197,6 +203,8 @@ class Network:
         """Packets that the pair's rule has dropped, and the rule's handle."""
         address = socket.inet_aton(self.address[source])
         for rule in self.rules[target].get_rules():
+            if rule.get_attr("NFTA_RULE_CHAIN") != TABLE:
+                continue
             parts = {
                 e.get_attr("NFTA_EXPR_NAME"): e.get_attr("NFTA_EXPR_DATA")
                 for e in rule.get_attr("NFTA_RULE_EXPRESSIONS")

@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -39,6 +40,7 @@ class _Reply:
         self.arrived = anyio.Event()
         self.content: JSON = {}
         self.started: Started | None = None
+        self.fd = -1  # that came with it and means no process
 
 
 class Supervisor:
@@ -79,8 +81,10 @@ class Supervisor:
             return
         reply = self._replies.pop(message["id"]) if "id" in message else self._ready
         reply.content = message
-        if fds:
+        if fds and "pid" in message:
             reply.started = self._children[message["pid"]] = Started(fds[0])
+        elif fds:
+            reply.fd = fds[0]
         reply.arrived.set()
 
     async def wait_ready(self) -> None:
@@ -118,13 +122,27 @@ class Supervisor:
         return reply.started
 
     async def links(self, op: str, pairs: Sequence[tuple[str, str]]) -> JSON:
-        """`cut` or `restore` packets between nodes; the proof, or NotLanded. Runs to its end when cancelled: it takes
-        milliseconds, and else nobody would know whether the cut stands."""
+        """`cut` or `restore` packets between nodes; the proof, or NotLanded."""
+        return await self.packets(op, pairs=pairs)
+
+    async def packets(self, op: str, **fields: Any) -> JSON:
+        """Have the lab's network changed; what it says, or NotLanded. Runs to its end when cancelled: it takes
+        milliseconds, and else nobody would know whether the change stands."""
         with anyio.CancelScope(shield=True):
-            reply = await self._request(op, {"pairs": pairs})
+            reply = await self._request(op, fields)
         if "error" in reply.content:
             raise NotLanded(reply.content["error"])
         return dict(reply.content["result"])
+
+    async def socket(self, node: str, kind: int) -> socket.socket:
+        """A socket of that node, to be used from here: a connection made with it goes over the node's wire."""
+        with anyio.CancelScope(shield=True):  # else a descriptor that came late would stay open
+            reply = await self._request("socket", {"node": node, "kind": int(kind)})
+        if reply.fd < 0:
+            raise NotLanded(f"no socket on {node}: {reply.content.get('error')}")
+        made = socket.socket(fileno=reply.fd)
+        made.setblocking(False)
+        return made
 
     async def _request(self, op: str, fields: JSON, fds: Sequence[int] = ()) -> _Reply:
         self._requests += 1

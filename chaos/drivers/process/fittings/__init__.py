@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from chaos.drivers.process.fittings.base import Fitting
+from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
 
 # In the order in which they are set up; torn down in reverse.
-FITTINGS: tuple[type[Fitting], ...] = ()
+FITTINGS: tuple[type[Fitting], ...] = (
+    Loss,
+    Rate,
+    Delay,
+)
 
 __all__ = ["FITTINGS", "Fitting"]

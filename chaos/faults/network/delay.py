@@ -1,0 +1,38 @@
+"""A long link."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated
+
+from msgspec import Meta
+
+from chaos.api import Duration, Fault, Landing, Selection, Selector
+from chaos.faults.network._ways import Direction, disturbed, ways
+from chaos.ways import Late, Shape
+
+
+class Delay(Fault[Late], frozen=True, kw_only=True):
+    """Have every packet between two groups of nodes arrive later, by netem; `network.latency` delays streams instead.
+
+    Proof: the time that a packet takes on each way, measured before and with it.
+
+    Heal: the queue goes, and a packet on each way is fast again.
+    """
+
+    fidelity = (
+        "distance, or buffers on the way: packets of every protocol are late, handshakes as well. With jitter they "
+        "may overtake each other. Needs netem in the kernel; `chaos doctor` says whether it is there."
+    )
+
+    between: tuple[Selector, Selector]
+    delay: Annotated[float, Meta(gt=0, extra={"unit": "duration"}, description="seconds, such as 250ms, 8s, 2m, 1h")]
+    jitter: Duration = 0.0
+    direction: Direction = "both"
+
+    def selectors(self) -> tuple[Selector, ...]:
+        return self.between
+
+    def inject(self, target: Late, *hit: Selection) -> AbstractAsyncContextManager[Landing]:
+        shape = Shape(pairs=ways(hit, self.direction), delay=self.delay, jitter=self.jitter)
+        return disturbed(target.delay, target.hasten, shape)

@@ -1,0 +1,52 @@
+"""What faults of the network may ask of a target beyond cuts: the rest of `chaos.api` for them."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from chaos.api import JSON, Duration, Links, Ratio, Size
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """What befalls packets from each first to each second node: one of loss, rate and delay."""
+
+    pairs: tuple[tuple[str, str], ...]
+    loss: Ratio = 0.0
+    rate: Size = 0  # bytes per second
+    delay: Duration = 0.0
+    jitter: Duration = 0.0
+
+
+@runtime_checkable
+class Lossy(Links, Protocol):
+    """The path between any two nodes can lose packets at random."""
+
+    async def lose(self, shape: Shape) -> JSON:
+        """Have it so, and measure it: what was sent and what arrived; NotLanded if it is not so."""
+
+    async def keep(self, shape: Shape) -> JSON:
+        """Undo it, and prove that every packet arrives."""
+
+
+@runtime_checkable
+class Slow(Links, Protocol):
+    """The path between any two nodes can be given a rate."""
+
+    async def slow(self, shape: Shape) -> JSON:
+        """Have it so, and measure it: bytes per second before and with it; NotLanded if it is not so."""
+
+    async def quicken(self, shape: Shape) -> JSON:
+        """Undo it, and prove that bytes pass faster."""
+
+
+@runtime_checkable
+class Late(Links, Protocol):
+    """Packets between any two nodes can be delayed."""
+
+    async def delay(self, shape: Shape) -> JSON:
+        """Have it so, and measure it: the time a packet takes before and with it; NotLanded if it is not so."""
+
+    async def hasten(self, shape: Shape) -> JSON:
+        """Undo it, and prove that packets arrive sooner."""
