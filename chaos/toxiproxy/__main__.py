@@ -1,0 +1,7 @@
+"""`python -m chaos.toxiproxy`."""
+
+import sys
+
+from chaos.toxiproxy.server import main
+
+sys.exit(main())
