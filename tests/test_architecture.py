@@ -14,6 +14,7 @@ LAYERS = {
     **dict.fromkeys(("api", "ways", "experiment", "layout", "result", "selection", "training"), 1),
     **dict.fromkeys(("faults", "drivers", "probes", "invariants"), 2),
     **dict.fromkeys(("plan", "judge", "report", "runner", "journal", "doctor"), 2),
+    "toxiproxy": 2,  # a process of its own: it imports nothing else of chaos
     **dict.fromkeys(("__main__", "cli", "load", "registry", "testing", "fake_network", "catalogue"), 3),
 }
 HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}

@@ -68,11 +68,10 @@ class Api:
         path = unquote_to_bytes(raw).decode("utf-8", "replace")
         if (clean := _clean(path)) != path:
             return Answer(301, headers=(("Location", clean),))
-        for pattern, methods in self._routes:
-            if match := pattern.fullmatch(path):
-                break
-        else:
+        found = next(((m, methods) for pattern, methods in self._routes if (m := pattern.fullmatch(path))), None)
+        if found is None:
             return Answer(404, b"404 page not found\n", TEXT, (("X-Content-Type-Options", "nosniff"),))
+        match, methods = found
         handler = methods.get(call.method) or methods.get("*")
         if handler is None:
             return Answer(405)

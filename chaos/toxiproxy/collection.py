@@ -1,4 +1,4 @@
-"""All proxies of a server: making, changing and replacing them. What cannot listen is refused before anything changes."""
+"""All proxies of a server: making, changing, replacing them. What cannot listen is refused before anything changes."""
 
 from __future__ import annotations
 

@@ -185,4 +185,3 @@ class Connection:
 
     def _record(self, event: str, **fields: Any) -> None:
         self._home.log.record(event, proxy=self._home.name, connection=self.number, **fields)
-

@@ -153,7 +153,7 @@ def _value(attribute: Attribute, value: Any) -> Value:
     right = (int, float) if isinstance(attribute.default, float) else (type(attribute.default),)
     if type(value) not in right or (isinstance(value, int) and abs(value) > LARGEST):
         raise errors.bad_body(f"cannot read {_kind(value)} as attribute {attribute.name}")
-    return float(value) if isinstance(attribute.default, float) else value  # type: ignore[no-any-return]
+    return float(value) if isinstance(attribute.default, float) else value
 
 
 def _kind(value: Any) -> str:

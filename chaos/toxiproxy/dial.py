@@ -16,7 +16,13 @@ class Dial:
     """One attempt, over all addresses of the upstream in turn. Calls `done` or `failed` once, unless cancelled."""
 
     def __init__(
-        self, loop: Loop, *, mark: int, within: float, done: Callable[[socket.socket], None], failed: Callable[[str], None]
+        self,
+        loop: Loop,
+        *,
+        mark: int,
+        within: float,
+        done: Callable[[socket.socket], None],
+        failed: Callable[[str], None],
     ) -> None:
         self._loop = loop
         self._mark = mark

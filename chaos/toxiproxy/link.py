@@ -204,20 +204,19 @@ class Link:
             try:
                 size = self._send(view)
             except BlockingIOError:
-                return
+                return None
             except OSError as error:
                 return self.owner.broken(self.sink, error)
             self.sent += size
             self._waiting -= size
             if size < len(view):
                 self._pending[0] = view[size:]
-                return
+                return None
             self._pending.popleft()
         self.sink.want(0, OUT)
         if self._over is not None:
-            self._finish_now()
-        else:
-            self.wake()
+            return self._finish_now()
+        return self.wake()
 
     def finish(self, end: End) -> None:
         if self.closed or self._over is not None:

@@ -10,6 +10,7 @@ import asyncio
 import select
 import selectors
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 IN, OUT = select.EPOLLIN, select.EPOLLOUT
@@ -42,10 +43,8 @@ class Poller(selectors.BaseSelector):
 
     def unregister(self, fileobj: Any) -> selectors.SelectorKey:
         key = self._keys.pop(_number(fileobj))
-        try:
+        with suppress(OSError):  # closed already, and the kernel has forgotten it by then
             self._epoll.unregister(key.fd)
-        except OSError:
-            pass  # closed already, and the kernel has forgotten it by then
         return key
 
     def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:

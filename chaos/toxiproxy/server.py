@@ -68,10 +68,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _serve(loop: Loop, options: argparse.Namespace, log: Log) -> None:
-    _allow_many_files()
     seed = randbits(53) if options.seed is None else options.seed
     shared = Shared(loop, log, Counts(), seed, options.mark, options.dial_within)
     collection = Collection(shared)
+    _allow_many_files()
     if options.config is not None:
         _populate(collection, options.config)
     over = asyncio.Event()
@@ -80,8 +80,10 @@ async def _serve(loop: Loop, options: argparse.Namespace, log: Log) -> None:
     if options.dead_man is not None:
         os.set_blocking(options.dead_man, False)
         loop.add_reader(options.dead_man, _listen_to, options.dead_man, over)
-    from chaos.toxiproxy.http import Http  # says what is missing where h11 is
-
+    try:
+        from chaos.toxiproxy.http import Http
+    except ImportError as error:
+        raise CannotStart(f"{error}: pip install 'mlchaos[network]'") from error
     api = Api(collection, log, proxy_metrics=options.proxy_metrics)
     server = await loop.create_server(lambda: Http(api.answer), _first(options.host), options.port)
     at = server.sockets[0].getsockname()

@@ -188,7 +188,7 @@ class Toxic:
     """A toxic as the API knows it."""
 
     name: str
-    type: str
+    type_name: str
     stream: str  # as it was written: the original echoes `UPSTREAM`
     kind: type[Stage]
     values: dict[str, Value]
@@ -204,7 +204,7 @@ class Toxic:
     def shown(self) -> dict[str, Any]:
         """For JSON."""
         attributes = {a.name: self.values[a.name] for a in self.kind.attributes if not a.ours or a.name in self.given}
-        about = {"attributes": attributes, "name": self.name, "type": self.type, "stream": self.stream}
+        about = {"attributes": attributes, "name": self.name, "type": self.type_name, "stream": self.stream}
         more = {"ttl_ms": self.ttl_ms} if self.ttl_ms else {}
         whole = self.toxicity == int(self.toxicity)
         return {**about, "toxicity": int(self.toxicity) if whole else self.toxicity, **more}

@@ -15,7 +15,7 @@ SLICE = 0.1  # seconds
 class Bandwidth(Stage):
     """Pass on at most `rate` KB (1000 bytes) per second, on each connection by itself.
 
-    A chunk that takes longer than 100 ms goes in slices. Rate 0 stalls; what was held goes on when the toxic is removed.
+    A chunk that takes longer than 100 ms goes in slices. Rate 0 stalls; what was held goes on at removal.
     """
 
     attributes = (Attribute("rate"),)
