@@ -328,6 +328,14 @@ class Invariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 # --- drivers ---------------------------------------------------------------------------------------------------------
 
 
+class Undo(msgspec.Struct, frozen=True, kw_only=True):
+    """How to undo something outside the lab when the harness is dead: a request over HTTP."""
+
+    what: str  # for people: "toxic latency on proxy store"
+    method: str
+    url: str
+
+
 class Stage(Protocol):
     """What the runner offers a driver."""
 
@@ -343,6 +351,10 @@ class Stage(Protocol):
     async def at_file(self, source: str, op: str, path: str, data: JSON) -> None:
         """A member is about to do `op` on `path` (relative to the data where it lies there), as a trigger of
         `Launch.files` asked for; returns when it may go on."""
+
+    async def owe(self, undo: Undo) -> Callable[[], Awaitable[None]]:
+        """Before something is done outside the lab: write down how it is undone, durably, and have it undone by a
+        process that outlives the harness. What this returns is to be called once it is healed."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,5 +392,6 @@ class Driver(msgspec.Struct, frozen=True, kw_only=True):
 __all__ = [
     "ABC", "JSON", "Capability", "Checkpoints", "Cut", "Driver", "Duration", "Fault", "Files", "Finished", "HitsFiles",
     "Hooks", "Invariant", "Landing", "Launch", "Layout", "Links", "Member", "Probe", "Programs", "Ratio", "Rule",
-    "Scene", "Selection", "Selector", "Signals", "Size", "Slot", "Stage", "Tapped", "Taps", "Target", "capability_of",
+    "Scene", "Selection", "Selector", "Signals", "Size", "Slot", "Stage", "Tapped", "Taps", "Target", "Undo",
+    "capability_of",
 ]  # fmt: skip

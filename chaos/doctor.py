@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from chaos.api import JSON, Cut, Driver, Launch, Links
+from chaos.api import JSON, Cut, Driver, Launch, Links, Undo
 from chaos.errors import ChaosError
 from chaos.history import Event
 
@@ -111,6 +111,9 @@ class _Nobody:
 
     async def at_file(self, source: str, op: str, path: str, data: JSON) -> None:
         pass
+
+    async def owe(self, undo: Undo) -> Callable[[], Awaitable[None]]:
+        raise NotImplementedError("nothing outside the lab is touched here")
 
 
 async def lab(driver: Driver | None) -> list[Row]:

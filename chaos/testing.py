@@ -22,7 +22,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Layout, Member, Slot, Target
+from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Layout, Member, Slot, Target, Undo
 from chaos.errors import NotLanded
 from chaos.fake_network import FakeNetwork
 from chaos.fileops import Rule
@@ -47,6 +47,7 @@ class Recorder:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.lines: list[tuple[str, str]] = []
+        self.owed: list[Undo] = []
         self.held: dict[str, anyio.Event] = {}  # failpoint -> what lets the members there go on
         self._news = anyio.Event()
 
@@ -69,6 +70,14 @@ class Recorder:
         self.record(source, "file.reached", {"op": op, "path": path, **data})
         if f"{op} {path}" in self.held:
             await self.held[f"{op} {path}"].wait()
+
+    async def owe(self, undo: Undo) -> Callable[[], Awaitable[None]]:
+        self.owed.append(undo)
+
+        async def settled() -> None:
+            self.owed.remove(undo)
+
+        return settled
 
     async def until(self, kind: str, source: str | None = None, times: int = 1, within: float = 10.0) -> Event:
         """The nth event of that kind (of that source); TimeoutError when it does not come."""

@@ -77,6 +77,10 @@ def _doctor(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--json", action="store_true", help="as JSON")
 
 
+def _undo(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("runs", nargs="*", metavar="RUN", help="folders of runs (default: all in ./runs)")
+
+
 def _recorded(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("run", metavar="RUN", help="a run's folder, or its journal.jsonl")
 
@@ -88,6 +92,7 @@ VERBS = {
     "list": Verb("asking", "list faults, probes, invariants and drivers", _list),
     "explain": Verb("asking", "what a fault, probe, invariant or driver does and promises", _explain),
     "doctor": Verb("asking", "what this machine can do, and how to mend what it cannot", _doctor),
+    "undo": Verb("undoing", "heal what a dead run left outside its lab", _undo),
     "judge": Verb("again", "judge a recorded run again", _recorded),
     "report": Verb("again", "judge again and write the reports", _recorded),
 }

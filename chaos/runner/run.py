@@ -19,6 +19,7 @@ from chaos.errors import TargetError
 from chaos.experiment import Experiment, Schedule, fault_of
 from chaos.history import Event
 from chaos.journal import Journal, find_secrets, mask, without_secrets
+from chaos.runner.debts import Debts
 from chaos.runner.ending import Ending
 from chaos.runner.method import HealFailure, Method
 from chaos.runner.recorder import Observer, Recorder
@@ -160,7 +161,14 @@ class _Conductor:
 
     async def _open(self, driver: Driver, launch: Launch) -> None:
         self._record("target.starting")
-        async with driver.open(launch, RunStage(self._recorder, self._triggers)) as target:
+        debts = Debts(launch.folder)
+        try:
+            await self._live(driver, launch, RunStage(self._recorder, self._triggers, debts))
+        finally:
+            debts.close()
+
+    async def _live(self, driver: Driver, launch: Launch, stage: RunStage) -> None:
+        async with driver.open(launch, stage) as target:
             with self.ending.cuts():
                 try:
                     await self._conduct(target)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import anyio
 
-from chaos.api import JSON
+from chaos.api import JSON, Undo
 from chaos.experiment import Action
 from chaos.history import Event
+from chaos.runner.debts import Debts
 from chaos.runner.recorder import Recorder
 from chaos.trigger import PHASES, After, OnEvent, OnFile, OnLog, OnPhase, OnPoint, OnProbe
 
@@ -159,9 +160,10 @@ class Triggers:
 class RunStage:
     """What the driver is offered: see `chaos.api.Stage`."""
 
-    def __init__(self, recorder: Recorder, triggers: Triggers) -> None:
+    def __init__(self, recorder: Recorder, triggers: Triggers, debts: Debts) -> None:
         self._recorder = recorder
         self._triggers = triggers
+        self._debts = debts
 
     def record(self, source: str, kind: str, data: JSON, t: float | None = None) -> Event:
         if kind in OWN_KINDS or kind.partition(".")[0] in OWN:
@@ -184,3 +186,6 @@ class RunStage:
         for watch in self._triggers.touch(source, op, path, data, reached.seq):
             await watch.released.wait()
         self._recorder.record("harness", "file.released", {"op": op, "path": path, "member": source})
+
+    async def owe(self, undo: Undo) -> Callable[[], Awaitable[None]]:
+        return await self._debts.owe(undo)
