@@ -34,6 +34,7 @@ LAYERS = {
     "runner": 2,
     "journal": 2,
     "doctor": 2,
+    "toxiproxy": 2,  # a process of its own: it imports nothing else of chaos
     "guardian": 2,
     "__main__": 3,
     "cli": 3,
