@@ -17,6 +17,7 @@ class FakeNetwork:
     numb = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.ways: Counter[str] = Counter()
 
     def disturbed(self) -> frozenset[str]:

@@ -25,6 +25,7 @@ import msgspec
 from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Layout, Member, Slot, Target, Undo
 from chaos.errors import NotLanded
 from chaos.fake_network import FakeNetwork
+from chaos.fake_power import FakePower
 from chaos.fileops import Rule
 from chaos.history import Event
 from chaos.selection import select
@@ -99,8 +100,8 @@ class Recorder:
         self._news = anyio.Event()
 
 
-class FakeTarget(FakeNetwork):
-    """Implements Target, Signals, Links, Checkpoints, Hooks and Taps in memory; what is armed hits at once.
+class FakeTarget(FakeNetwork, FakePower):
+    """Implements Target, Signals, Links, Checkpoints, Hooks, Taps, PoweredDisks in memory; what is armed hits at once.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
     `stubborn`: names of members that SIGTERM does not end; others end `grace` seconds after it.
@@ -150,9 +151,8 @@ class FakeTarget(FakeNetwork):
         stopped = {m.name for m in self._members if self.state(m) == "T"}
         hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
         hooked |= {tapped.rule.path for tapped in self.rules}
-        return frozenset(
-            stopped | hooked | self.disturbed() | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count}
-        )
+        hooked |= {f"dark {node}" for node in self.dark} | self.disturbed()
+        return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
 
     async def wait_ready(self) -> None:
         await anyio.lowlevel.checkpoint()

@@ -19,6 +19,7 @@ LAYERS = {
     "fileops": 0,
     "api": 1,
     "ways": 1,
+    "storage": 1,
     "experiment": 1,
     "layout": 1,
     "result": 1,
@@ -42,6 +43,7 @@ LAYERS = {
     "registry": 3,
     "testing": 3,
     "fake_network": 3,
+    "fake_power": 3,
     "catalogue": 3,
 }
 HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}

@@ -9,13 +9,16 @@ from chaos.history import Event, History
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_POWER_CUT = "storage.power-cut"
+
 
 class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
     """A checkpoint is committed only after every shard that it names, and one of each rank, is durable.
 
     Judged at each `checkpoint.committed`: the shards that the store had written by then, without those that an abort
     took away, against the names in the commit and the ranks of the round. A commit stands for one content: a second one
-    of the same generation must repeat the first.
+    of the same generation must repeat the first. What a power cut takes away from a committed generation had not been
+    durable, whatever its store said.
     """
 
     id: ClassVar[str] = "T1"
@@ -52,6 +55,8 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
                 evidence += [*(e.seq for e in shards.values()), event.seq]
         if not commits:
             return unknown("nothing was committed")
+        if broken := _taken_by_a_power_cut(history):
+            return broken
         return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
 
     def _incomplete(
@@ -82,6 +87,24 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
             who = f"without a shard of rank {listed(absent)} of {world}" if named else "though it names no shard"
             return failed(f"{what} {who}", (*few([e.seq for e in shards.values()]), commit.seq))
         return None
+
+
+def _taken_by_a_power_cut(history: History) -> Verdict | None:
+    """Damage to what was committed before the power went, when no other fault touched what is stored."""
+    landed = [e for e in history.of("fault.landed") if str(e.get("kind")).startswith(("storage.", "checkpoint."))]
+    for damage in history.of("checkpoint.damaged"):
+        before = [e for e in landed if e.seq < damage.seq]
+        if not before or any(e.get("kind") != _POWER_CUT for e in before):
+            continue
+        commit = history.first("checkpoint.committed", generation=damage.get("generation"))
+        cut = next((e for e in before if commit is not None and e.seq > commit.seq), None)
+        if commit is not None and cut is not None:
+            return failed(
+                f"generation {damage.get('generation')} was committed, and after the power cut its "
+                f"{damage.get('name')} was found damaged ({damage.get('reason')}): it had not been durable",
+                (commit.seq, cut.seq, damage.seq),
+            )
+    return None
 
 
 def _another(first: Event, commit: Event) -> Verdict | None:

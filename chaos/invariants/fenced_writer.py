@@ -42,7 +42,7 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
                 return self._stale(event, max(highest, claimed or 0), issued)
             highest = max(highest, token)
             accepted.append(event.seq)
-        if broken := self._reused(history):
+        if broken := self._reused(history) or _issued_again(history):
             return broken
         writes = [e for e in history.of("write.rejected", reason="stale-epoch") if _was_stale(e)]
         others = [e for e in history.of("epoch.rejected") if _was_stale(e)]
@@ -88,6 +88,18 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
                     (before.seq, group.seq),
                 )
         return None
+
+
+def _issued_again(history: History) -> Verdict | None:
+    """Two holders of one number cannot be told apart; so says a store that forgot what it had issued."""
+    for before, event in pairwise(history.of("epoch.issued")):
+        if (event.get("epoch") or 0) <= (before.get("epoch") or 0):
+            return failed(
+                f"epoch {event.get('epoch')} was issued to {event.get('holder')} although epoch {before.get('epoch')} "
+                f"had been issued to {before.get('holder')} before",
+                (before.seq, event.seq),
+            )
+    return None
 
 
 def _was_stale(refused: Event) -> bool:

@@ -35,6 +35,9 @@ UNMARKED_IS_REMOVED: Final = "unmarked-is-removed"
 TRUST_LATEST: Final = "trust-latest"
 WARM_KEEPS_NEWER_STATE: Final = "warm-keeps-newer-state"
 SPARE_STARTS_AFRESH: Final = "spare-starts-afresh"
+NO_SHARD_FSYNC: Final = "no-shard-fsync"
+NO_DIR_FSYNC: Final = "no-dir-fsync"
+ACK_BEFORE_FSYNC: Final = "ack-before-fsync"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -63,6 +66,9 @@ DEFECTS: Final = {
     TRUST_LATEST: "restores what the file `latest` names",
     WARM_KEEPS_NEWER_STATE: "survivors of a warm restart keep what they trained since the checkpoint",
     SPARE_STARTS_AFRESH: "a promoted spare begins at the start of the data",
+    NO_SHARD_FSYNC: "the store does not sync the content of shards",
+    NO_DIR_FSYNC: "the store does not sync folders, so that new names may be lost",
+    ACK_BEFORE_FSYNC: "the store acknowledges a commit before its records are on disk",
 }
 
 

@@ -21,6 +21,8 @@ from chaos.faults.compute.nan import Nan
 from chaos.faults.data.corrupt_batch import CorruptBatch
 from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
+from chaos.faults.domain.cascade import Cascade
+from chaos.faults.domain.power_off import PowerOff
 from chaos.faults.network.bridge import Bridge
 from chaos.faults.network.delay import Delay
 from chaos.faults.network.isolate import Isolate
@@ -32,6 +34,7 @@ from chaos.faults.process.freeze import Freeze
 from chaos.faults.process.kill import Kill
 from chaos.faults.process.kill_agent import KillAgent
 from chaos.faults.process.preempt import Preempt
+from chaos.faults.storage.power_cut import PowerCut
 from chaos.registry import Registry
 from chaos.testing import SLOTS, FakeTarget, check_fault
 
@@ -53,6 +56,8 @@ FAULTS: dict[str, Fault[Any]] = {
     "checkpoint.unmark": Unmark(),
     "network.bridge": Bridge(members=NODE_1),
     "network.delay": Delay(between=(NODE_1, Selector(rest=True)), delay=0.2, jitter=0.05),
+    "domain.cascade": Cascade(members=Selector(nodes=("n0", "n1"))),
+    "domain.power-off": PowerOff(members=NODE_1),
     "network.isolate": Isolate(members=NODE_1),
     "network.loss": Loss(between=(NODE_1, Selector(rest=True)), loss=0.2),
     "network.majorities-ring": MajoritiesRing(members=Selector(roles=("agent",))),
@@ -62,6 +67,7 @@ FAULTS: dict[str, Fault[Any]] = {
     "process.kill": Kill(members=NODE_1),
     "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),
     "process.preempt": Preempt(members=NODE_1, grace=1.0),
+    "storage.power-cut": PowerCut(members=NODE_1),
 }
 
 PLACES = {"network.majorities-ring": [Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(5)]}

@@ -93,6 +93,30 @@ class TestCommitImpliesComplete:
     def test_a_round_without_a_commit_is_unknown(self) -> None:
         assert COMPLETE.check(round_until(4).history).outcome is Outcome.UNKNOWN
 
+    def test_what_a_power_cut_takes_from_a_commit_had_not_been_durable(self) -> None:
+        tape = round_until(4)
+        commit = tape.commit(1, 20)
+        cut = tape.fault("storage.power-cut", "store")
+        assert COMPLETE.check(tape.history).outcome is Outcome.PASS
+        damage = tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="length")
+        verdict = COMPLETE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "after the power cut its shard-2 was found damaged (length)" in verdict.reason
+        assert verdict.evidence == (commit, cut, damage)
+
+    def test_damage_by_another_fault_or_before_the_power_went_is_no_broken_promise(self) -> None:
+        tape = round_until(4)
+        tape.commit(1, 20)
+        tape.fault("checkpoint.corrupt")
+        tape.fault("storage.power-cut", "store")
+        tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="digest")
+        assert COMPLETE.check(tape.history).outcome is Outcome.PASS
+        tape = round_until(4)
+        tape.commit(1, 20)
+        tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="digest")
+        tape.fault("storage.power-cut", "store")
+        assert COMPLETE.check(tape.history).outcome is Outcome.PASS
+
 
 class TestNoUncommittedRestore:
     def test_loads_of_committed_generations_pass(self) -> None:

@@ -45,6 +45,16 @@ class TestFencedWriter:
             self.write(tape, "write.accepted", 1, highest=highest)
             assert FENCE.check(tape.history).outcome is Outcome.FAIL
 
+    def test_an_epoch_that_a_store_forgot_and_issued_again_fails(self) -> None:
+        tape = Tape()
+        first = tape.add("epoch.issued", "store", epoch=2, holder="coordinator-0", reason="worker lost")
+        self.write(tape, "write.accepted", 2)
+        again = tape.add("epoch.issued", "store", epoch=2, holder="coordinator-1", reason="acquired")
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "epoch 2 was issued to coordinator-1 although epoch 2 had been issued to coordinator-0" in verdict.reason
+        assert verdict.evidence == (first, again)
+
     def test_a_write_checked_just_before_the_epoch_was_issued_is_no_stale_write(self) -> None:
         tape = killed_and_restarted()
         tape.add("epoch.issued", "store", epoch=3, holder="x", reason="")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -19,6 +20,7 @@ from chaos.drivers.process.events import follow
 from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.hooks import Hooking
 from chaos.drivers.process.members import Live, Processes, exit_code, facts, own_pid, pid_of
+from chaos.drivers.process.power import GONE_WITHIN, Residents, end_residents
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.spec import Program, Ready
 from chaos.drivers.process.supervisor import Supervisor
@@ -43,6 +45,7 @@ class ProcessTarget(Hooking, Processes):
         self._supervisor = supervisor
         self._tasks = tasks
         self._slots: dict[str, Slot] = {slot.name: slot for slot in self._spec.slots()}
+        self._dark: set[str] = set()  # programs that a power cut ended: they come back with the power
         self._ended: dict[str, int | None] = {}  # members that the driver started: exit codes, in order of exit
         self._logs: dict[int, str] = {}  # inode of an output pipe -> member whose log it fills
         self._connections: Counter[int] = Counter()
@@ -110,6 +113,33 @@ class ProcessTarget(Hooking, Processes):
         if declared is None:
             raise Unsupported("the target file does not say where checkpoints lie (`checkpoints`, docs/target.md)")
         return msgspec.convert(declared, Layout)
+
+    # --- Power
+
+    async def power_off(self, nodes: Sequence[str]) -> JSON:
+        there = [live for live in self.live.values() if live.member.node in nodes and live.alive()]
+        if not there:
+            raise NotLanded(f"nobody is on {', '.join(nodes) or 'no node'}: there is no power to cut")
+        self._dark.update(live.program for live in there if live.started)
+        members = [f"{live.member.name} (pid {live.member.pid})" for live in there]
+        pids = {live.member.pid for live in there}
+        others = await end_residents(Residents(self._recipe.data, nodes, pids)) - pids
+        with anyio.move_on_after(GONE_WITHIN) as limit:
+            while any(live.member.node in nodes for live in self.live.values()):
+                await self._news.wait()
+        if limit.cancelled_caught:
+            left = ", ".join(live.member.name for live in self.live.values() if live.member.node in nodes)
+            raise NotLanded(f"still there {GONE_WITHIN:g} s after the power went: {left}")
+        return {"nodes": list(nodes), "ended": members, "other_processes": len(others)}
+
+    async def power_on(self, nodes: Sequence[str]) -> JSON:
+        if self._supervisor.gone:
+            return {"ended": "with the lab"}
+        started: JSON = {}
+        for name in (name for node in nodes for name in self.programs(node) if name in self._dark):
+            self._dark.discard(name)
+            started[name] = (await self.start_again(name)).pid
+        return {"nodes": list(nodes), "started": started}
 
     # --- what members say
 
@@ -291,13 +321,14 @@ class ProcessTarget(Hooking, Processes):
 
     def _finished(self) -> Finished | None:
         ends = self._spec.ends
-        for name, code in self._ended.items():
+        ended = {name: code for name, code in self._ended.items() if name not in self._dark}
+        for name, code in ended.items():
             if ends and code in ends.codes and self._slots[name].role == ends.role:
                 return Finished(code=code or 0, member=name)
         # Nobody is left who could decide: of the role that does, or at all.
         deciding = [p.name for p in self._recipe.programs if not ends or self._slots[p.name].role == ends.role]
-        if self._started.is_set() and deciding and self._ended.keys() >= set(deciding):
-            codes = {name: self._ended[name] for name in self._ended if name in deciding}
+        if self._started.is_set() and deciding and ended.keys() >= set(deciding):
+            codes = {name: code for name, code in ended.items() if name in deciding}
             name, code = next(((n, c) for n, c in codes.items() if c != 0), tuple(codes.items())[-1])
             return Finished(code=-1 if code is None else code, member=name)
         return None

@@ -16,30 +16,41 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def make_folder(folder: Path) -> None:
-    """Create `folder`, durable in its parent; the parent exists."""
-    if not folder.exists():
-        folder.mkdir()
-        sync_folder(folder.parent)
+class Disk:
+    """Writes to disk. `names=False` is a deliberate bug: the folders are never synced."""
 
+    def __init__(self, *, names: bool = True) -> None:
+        self._names = names
 
-def write(path: Path, data: bytes) -> None:
-    """Replace `path` as a whole: whoever looks, sees the old content or the new one, never a part."""
-    half = path.with_name(f".{path.name}.half")
-    with open(half, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    half.rename(path)
-    sync_folder(path.parent)
+    def make_folder(self, folder: Path) -> None:
+        """Create `folder`, durable in its parent; the parent exists."""
+        if not folder.exists():
+            folder.mkdir()
+            self._sync_names(folder.parent)
 
+    def write(self, path: Path, data: bytes, *, content: bool = True, name: bool = True) -> None:
+        """Replace `path` as a whole: whoever looks, sees the old content or the new one, never a part. What is not
+        asked to be synced is a deliberate bug."""
+        half = path.with_name(f".{path.name}.half")
+        with open(half, "wb") as file:
+            file.write(data)
+            file.flush()
+            if content:
+                os.fsync(file.fileno())
+        half.rename(path)
+        if name:
+            self._sync_names(path.parent)
 
-def remove_folder(folder: Path) -> None:
-    """Remove `folder` with all in it; first its name, so that no half-removed folder is taken for a whole one."""
-    doomed = folder.with_name(f".{folder.name}.removed")
-    folder.rename(doomed)
-    sync_folder(folder.parent)
-    shutil.rmtree(doomed)
+    def remove_folder(self, folder: Path) -> None:
+        """Remove `folder` with all in it; first its name, so that no half-removed folder is taken for a whole one."""
+        doomed = folder.with_name(f".{folder.name}.removed")
+        folder.rename(doomed)
+        self._sync_names(folder.parent)
+        shutil.rmtree(doomed)
+
+    def _sync_names(self, folder: Path) -> None:
+        if self._names:
+            sync_folder(folder)
 
 
 def clear_removed(folder: Path) -> None:

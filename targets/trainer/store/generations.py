@@ -64,9 +64,10 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 class Generations:
     """All generations of one job. Methods raise Refused; the caller has checked the token and calls one at a time."""
 
-    def __init__(self, folder: Path, settings: Settings, emit: Emit) -> None:
+    def __init__(self, folder: Path, settings: Settings, emit: Emit, disk: durable.Disk | None = None) -> None:
         self._root, self._settings, self._emit = folder, settings, emit
-        durable.make_folder(folder)
+        self._disk = disk or durable.Disk()
+        self._disk.make_folder(folder)
         durable.clear_removed(folder)
         self._last = max(self._numbers(), default=0)
 
@@ -78,9 +79,9 @@ class Generations:
             if self._begun(generation) != opened:
                 raise Refused({"error": "immutable"})
             return {}
-        durable.make_folder(folder)
-        durable.make_folder(folder / "shards")
-        durable.write(folder / "begun.json", msgspec.json.encode(opened))
+        self._disk.make_folder(folder)
+        self._disk.make_folder(folder / "shards")
+        self._disk.write(folder / "begun.json", msgspec.json.encode(opened))
         self._last = max(self._last, generation)
         if defects.active(self._settings, defects.RETENTION_BY_COUNT):
             self._remove(self._numbers()[:-1])
@@ -97,7 +98,7 @@ class Generations:
         decided = (self._folder(generation) / "decision.json").exists()
         if decided and not defects.active(self._settings, defects.MARKER_FIRST):
             raise Refused({"error": "immutable"})
-        durable.write(path, body)
+        self._disk.write(path, body, content=not defects.active(self._settings, defects.NO_SHARD_FSYNC))
         self._emit(
             "checkpoint.shard_written",
             generation=generation, name=shard.name, rank=shard.rank, bytes=shard.length, digest=shard.digest,
@@ -118,7 +119,7 @@ class Generations:
                 if not path.exists():
                     raise Refused({"error": "incomplete", "name": shard.name})
                 self._verify(shard, path.read_bytes())
-        durable.write(folder / "decision.json", msgspec.json.encode(manifest))
+        self._publish(folder / "decision.json", msgspec.json.encode(manifest))
         return {}
 
     def commit(self, generation: int) -> dict[str, Any]:
@@ -132,9 +133,9 @@ class Generations:
         text = msgspec.json.encode(manifest)
         again = (folder / "COMMITTED").exists()
         if not again or defects.active(self._settings, defects.MARKER_FIRST):
-            durable.write(folder / "manifest.json", text)
-            durable.write(folder / "COMMITTED", wire.digest(text).encode())
-            durable.write(self._root / "latest", f"{generation}\n".encode())
+            self._publish(folder / "manifest.json", text)
+            self._publish(folder / "COMMITTED", wire.digest(text).encode())
+            self._publish(self._root / "latest", f"{generation}\n".encode())
         if not again:
             self._emit(
                 "checkpoint.committed",
@@ -144,6 +145,11 @@ class Generations:
             self._retain()
         return {}
 
+    def _publish(self, path: Path, data: bytes) -> None:
+        """A record that somebody is about to be told of."""
+        synced = not defects.active(self._settings, defects.ACK_BEFORE_FSYNC)
+        self._disk.write(path, data, content=synced, name=synced)
+
     def abort(self, generation: int, reason: str) -> dict[str, Any]:
         """Give up a generation that nobody decided to commit; its shards are removed."""
         folder = self._folder(generation)
@@ -152,7 +158,7 @@ class Generations:
             raise Refused({"error": "decided"})
         keeps = defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY)
         if folder.exists() and not keeps:
-            durable.remove_folder(folder)
+            self._disk.remove_folder(folder)
             self._emit("checkpoint.aborted", generation=generation, reason=reason)
         return {}
 
@@ -162,7 +168,7 @@ class Generations:
         if not mark.parent.exists():
             raise Refused({"error": "unknown", "generation": generation})
         if not mark.exists():
-            durable.write(mark, f"{name}: {reason}\n".encode())
+            self._disk.write(mark, f"{name}: {reason}\n".encode())
             self._emit("checkpoint.damaged", generation=generation, name=name, reason=reason)
         return {}
 
@@ -238,7 +244,7 @@ class Generations:
 
     def _remove(self, numbers: Sequence[int]) -> None:
         for number in numbers:
-            durable.remove_folder(self._folder(number))
+            self._disk.remove_folder(self._folder(number))
             self._emit("checkpoint.removed", generation=number)
 
     def _numbers(self) -> list[int]:

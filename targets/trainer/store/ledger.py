@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from targets.trainer.store import durable
+from targets.trainer.store.durable import Disk
 from targets.trainer.wire import Refused
 
 Emit = Callable[..., None]
@@ -33,8 +33,15 @@ class Ledger:
     """
 
     def __init__(
-        self, folder: Path, emit: Emit, *, raising: bool = True, clock: Callable[[], float] = time.monotonic
+        self,
+        folder: Path,
+        emit: Emit,
+        disk: Disk | None = None,
+        *,
+        raising: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._disk = disk or Disk()
         self._path, self._emit, self._raising, self._clock = folder / "epoch.json", emit, raising, clock
         self._record = msgspec.json.decode(self._path.read_bytes(), type=_Record) if self._path.exists() else _Record()
         # A restarted store cannot know how much of the lease is left: it grants all of it.
@@ -108,4 +115,4 @@ class Ledger:
         return self.highest
 
     def _save(self) -> None:
-        durable.write(self._path, msgspec.json.encode(self._record))
+        self._disk.write(self._path, msgspec.json.encode(self._record))

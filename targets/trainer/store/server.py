@@ -31,8 +31,9 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         durable.sync_folder(folder.parent)
         raising = not defects.active(settings, defects.EPOCH_NOT_RAISED)
-        self._ledger = Ledger(folder, emit, raising=raising)
-        self._generations = Generations(folder, settings, emit)
+        disk = durable.Disk(names=not defects.active(settings, defects.NO_DIR_FSYNC))
+        self._ledger = Ledger(folder, emit, disk, raising=raising)
+        self._generations = Generations(folder, settings, emit, disk)
         self._settings, self._emit, self._turn = settings, emit, threading.Lock()
         self._leases: dict[str, Callable[[Frame], Answer]] = {
             "lease.acquire": lambda f: self._ledger.acquire(f["holder"], f["ttl"], f["nonce"]),

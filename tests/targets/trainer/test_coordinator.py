@@ -140,14 +140,14 @@ async def test_a_job_whose_leader_died_over_the_last_commit_is_completed_by_its_
 async def test_a_store_whose_disk_is_full_costs_a_round_and_not_the_job(
     make: MakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, full = durable.write, [errno.ENOSPC]
+    write, full = durable.Disk.write, [errno.ENOSPC]
 
-    def write_or_not(path: Path, data: bytes) -> None:
+    def write_or_not(disk: durable.Disk, path: Path, data: bytes, **how: bool) -> None:
         if path.name == "decision.json" and "000002" in path.parent.name and full:
             raise OSError(full.pop(), "no space left on device")
-        write(path, data)
+        write(disk, path, data, **how)
 
-    monkeypatch.setattr(durable, "write", write_or_not)
+    monkeypatch.setattr(durable.Disk, "write", write_or_not)
     cluster = make()
     async with cluster.running():
         assert await cluster.end() == 0

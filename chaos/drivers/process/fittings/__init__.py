@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.drivers.process.fittings.base import Fitting
+from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
 
 # In the order in which they are set up; torn down in reverse.
@@ -10,6 +11,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Loss,
     Rate,
     Delay,
+    Disk,
 )
 
 __all__ = ["FITTINGS", "Fitting"]

@@ -1,0 +1,172 @@
+"""Disks that lose power: what was not synced is gone, by the file system's own shutdown or by replay."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
+
+import anyio
+from anyio.abc import TaskGroup
+
+from chaos.api import JSON
+from chaos.drivers.process.fittings.base import Face, Fitting
+from chaos.drivers.process.fittings.losses import losses
+from chaos.drivers.process.supervisor import Supervisor
+from chaos.errors import NotLanded, Unsupported
+from chaos.storage import Disks
+
+SIZE = 256 << 20  # of an image: sparse, and more than a short run writes
+CAP_SYS_ADMIN = 21
+LIMIT = 20.0  # seconds for one request; a power cut takes some ten milliseconds
+
+
+class DiskFace(Face):
+    """Implements Disks, and Files where the disk is one of our own."""
+
+    def data_root(self) -> Path:
+        return self.fitting(Disk).root()
+
+    async def lose_unsynced(self, path: str) -> JSON:
+        lost: JSON = {}
+        with anyio.CancelScope(shield=True):  # half a power cut would be none, and the request has its own limit
+            lost |= await self.fitting(Disk).cut(path)
+        return lost
+
+
+class Disk(Fitting):
+    """An ext4 image for each folder that a fault of the run wants to lose."""
+
+    name = "disk"
+    capability = Disks
+    face = DiskFace
+
+    async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
+        self._keeper: Keeper | None = None
+        folders = sorted({disk_of(fault) for fault in self.recipe.launch.faults} - {None}, key=str)
+        if reason := missing(self.recipe.launch.lab):
+            raise Unsupported(reason)
+        self._keeper = keeper = Keeper.start(supervisor.first())
+        try:
+            return await self._attach(keeper, folders)
+        except NotLanded as error:
+            raise Unsupported(f"fsshutdown: {error}") from error
+
+    async def _attach(self, keeper: Keeper, folders: Sequence[str | None]) -> str:
+        await keeper.answer()
+        self._folders: dict[str, Path] = {}
+        images = self.recipe.folder / "disks"
+        images.mkdir(exist_ok=True)
+        for number, folder in enumerate(folders):
+            assert folder is not None
+            place = self._folders[folder] = self.recipe.data / folder
+            place.mkdir(parents=True, exist_ok=True)
+            image = images / f"{number}.ext4"
+            with image.open("xb") as file:
+                file.truncate(SIZE)
+            await keeper.ask({"op": "attach", "image": str(image), "folder": str(place)})
+        return f"fsshutdown: ext4 on a loop image at {', '.join(map(str, self._folders))}"
+
+    def root(self) -> Path:
+        assert self._keeper is not None
+        return self._keeper.see(self.recipe.data)
+
+    async def cut(self, path: str) -> JSON:
+        assert self._keeper is not None
+        said = await self._keeper.ask({"op": "cut", "folder": str(self._folders[disk_path(path)])})
+        facts = {"mechanism": "fsshutdown", "file_system": "ext4", "folder": path, "seconds": said["seconds"]}
+        return {**facts, **said["proof"], **losses(said["before"], said["after"])}
+
+    async def tear_down(self) -> None:
+        if getattr(self, "_keeper", None) is not None:
+            assert self._keeper is not None
+            await self._keeper.end()
+
+
+class Keeper:
+    """`fit_disk.py`, running with our rights in the lab's mount namespace."""
+
+    def __init__(self, program: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._program, self._control = program, control
+        self._turn = anyio.Lock()
+
+    @classmethod
+    def start(cls, lab: int) -> Keeper:
+        """Straight from this thread: the kernel ends it with the thread that made it."""
+        control, other = socket.socketpair()
+        program = Path(__file__).parents[1] / "fit_disk.py"
+        words = [str(other.fileno()), str(os.getpid()), str(lab)]
+        command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), *words]
+        with other:
+            process = subprocess.Popen(
+                command, pass_fds=[other.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
+            )
+        control.setblocking(False)
+        return cls(process, control)
+
+    def see(self, path: Path) -> Path:
+        """The same path, as the lab sees it, for us."""
+        return Path(f"/proc/{self._program.pid}/root{path}")
+
+    async def ask(self, request: JSON) -> JSON:
+        async with self._turn:
+            try:
+                self._control.send(json.dumps(request).encode())
+            except OSError as error:
+                raise NotLanded(f"the keeper of the disks has gone: {error}") from error
+            return await self.answer()
+
+    async def answer(self) -> JSON:
+        said = b""
+        with anyio.move_on_after(LIMIT):
+            while not said.endswith(b"\n"):
+                await anyio.wait_readable(self._control)
+                if not (part := self._control.recv(1 << 16)):
+                    break
+                said += part
+        reply: JSON = json.loads(said) if said.endswith(b"\n") else {"error": "the keeper of the disks has gone"}
+        if "error" in reply:
+            raise NotLanded(f"the disk does not lose power: {reply['error']}")
+        return reply
+
+    async def end(self) -> None:
+        """Its mounts went with the lab, or go with it now."""
+        self._control.close()
+        pidfd = os.pidfd_open(self._program.pid)
+        try:
+            with anyio.move_on_after(LIMIT) as limit:
+                await anyio.wait_readable(pidfd)
+            if limit.cancelled_caught:
+                self._program.kill()
+        finally:
+            os.close(pidfd)
+        self._program.wait()
+
+
+def missing(lab: bool) -> str:
+    """What a power cut by the file system's own shutdown needs and is not here; empty when it can be tried."""
+    if not lab:
+        return "fsshutdown needs the lab (without --no-lab)"
+    status = Path("/proc/self/status").read_text().partition("CapEff:")[2].split()[0]
+    if not int(status, 16) >> CAP_SYS_ADMIN & 1:
+        return "fsshutdown needs root (CAP_SYS_ADMIN)"
+    if not os.access("/dev/loop-control", os.R_OK | os.W_OK):
+        return "fsshutdown needs /dev/loop-control (modprobe loop; in a container: --privileged)"
+    if shutil.which("mkfs.ext4", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
+        return "fsshutdown needs mkfs.ext4 (apt-get install e2fsprogs)"
+    return ""
+
+
+def disk_path(path: str) -> str:
+    return str(PurePosixPath(path))
+
+
+def disk_of(fault: object) -> str | None:
+    """The folder below the data that a fault wants to lose."""
+    path = getattr(fault, "disk", None)
+    return disk_path(path) if isinstance(path, str) else None

@@ -1,0 +1,1 @@
+"""Faults of whole nodes and of what they share."""

@@ -1,0 +1,1 @@
+"""Faults of disks and file systems."""

@@ -1,0 +1,89 @@
+"""Power that goes and comes back, on a target without processes."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from chaos.api import JSON, Selector
+from chaos.errors import HealFailed, NotLanded
+from chaos.faults.domain.cascade import Cascade, orders
+from chaos.faults.domain.power_off import PowerOff
+from chaos.faults.storage.power_cut import PowerCut
+from chaos.testing import FakeTarget
+
+from .conftest import Hit
+
+pytestmark = pytest.mark.anyio
+RACK = Selector(domains={"rack": "r0"})
+
+
+def names(target: FakeTarget) -> set[str]:
+    return {member.name for member in target.members()}
+
+
+async def test_power_off_ends_all_members_of_a_domain_and_no_others(target: FakeTarget, hit: Hit) -> None:
+    before, fault = names(target), PowerOff(members=RACK)
+    async with fault.inject(target, *hit(fault, target)) as landing:
+        assert before - names(target) == set(landing.evidence["ended"])
+        assert {m.node for m in target.members()} == {"n1", "n2"}
+    assert names(target) == before
+    assert set(landing.healed["started"]) == set(landing.evidence["ended"])
+
+
+async def test_a_cascade_takes_its_time_between_nodes(target: FakeTarget, hit: Hit) -> None:
+    fault = Cascade(members=Selector(nodes=("n0", "n1", "n2")), spacing=2.0)
+    began = anyio.current_time()
+    async with fault.inject(target, *hit(fault, target)) as landing:
+        assert anyio.current_time() == began + 4.0
+        assert [step["after"] for step in landing.evidence["steps"]] == [0.0, 2.0, 4.0]
+        assert not target.members()
+    assert sorted(landing.healed["order"]) == sorted(landing.evidence["order"])
+    assert landing.healed["order"] != landing.evidence["order"]
+
+
+async def test_a_cascade_that_is_broken_off_gives_power_back_to_those_that_it_had_reached(
+    target: FakeTarget, hit: Hit
+) -> None:
+    before, fault = names(target), Cascade(members=Selector(nodes=("n0", "n1", "n2")), spacing=2.0)
+    with anyio.move_on_after(3.0):
+        async with fault.inject(target, *hit(fault, target)):
+            pytest.fail("landed before its last node")
+    assert names(target) == before
+    assert not target.standing()
+
+
+def test_a_cascade_has_the_same_orders_each_time_and_others_with_other_dice() -> None:
+    nodes = ("n0", "n1", "n2", "n3", "n4")
+    assert orders(nodes, 7) == orders(nodes, 7)
+    assert len({str(orders(nodes, dice)) for dice in range(20)}) > 15
+    assert all(up != down for down, up in (orders(nodes, dice) for dice in range(200)))
+
+
+async def test_a_power_cut_that_takes_nothing_lands_unless_a_loss_is_asked_for(target: FakeTarget, hit: Hit) -> None:
+    before, fault = names(target), PowerCut(members=RACK)
+    async with fault.inject(target, *hit(fault, target)) as landing:
+        assert landing.evidence["lost"] == []
+    strict = PowerCut(members=RACK, require_loss=True)
+    with pytest.raises(NotLanded, match=r"nothing on \. was lost: all of it had been synced"):
+        async with strict.inject(target, *hit(strict, target)):
+            pass
+    assert names(target) == before
+
+
+async def test_a_member_that_does_not_come_back_is_a_failed_heal(target: FakeTarget, hit: Hit) -> None:
+    class Broken(FakeTarget):
+        async def power_on(self, nodes: object) -> JSON:
+            raise NotLanded("agent-n1 cannot be started")
+
+    broken = Broken()
+    for fault in (PowerOff(members=RACK), PowerCut(members=RACK)):
+        with pytest.raises(HealFailed, match="agent-n1 cannot be started"):
+            async with fault.inject(broken, *hit(PowerOff(members=RACK), FakeTarget())):
+                pass
+
+
+@pytest.mark.parametrize("disk", ["/etc", "../other", ""])
+def test_a_disk_is_a_folder_below_the_data(disk: str) -> None:
+    with pytest.raises(ValueError, match="a folder below the target's data"):
+        PowerCut(members=RACK, disk=disk)
