@@ -21,12 +21,14 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
     A fault that was healed before `within` had passed may go unnoticed when work went on after it. A declaration is
     explained by a fault that hit that member, as long as the fault stood, until the group was formed again, and
     `within` beyond; for the peers of those hit, by a fault that still stood or was not recovered from; and for anyone
-    by the fact that the member had really died.
+    by the fact that the member had really died. A fault that was over within `transient` explains none: it is waited
+    out, and a restart because of it is a false alarm.
     """
 
     id: ClassVar[str] = "T10"
     needs: ClassVar[tuple[str, ...]] = ("failure.detected", "step.completed")
     within: Duration = 10.0
+    transient: Duration = 0.0
 
     def check(self, history: History) -> Verdict:
         if not history.first("step.completed"):
@@ -37,11 +39,7 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
             if (event.get("class") == "corruption" and damage) or _died(history, event):
                 continue  # the damage or death itself is on record: whoever caused it, this is no false alarm
             if not any(self._explains(history, roster, fault, event) for fault in reversed(faults)):
-                return failed(
-                    f"false alarm: {event.get('member')} was declared {event.get('class') or 'failed'} "
-                    f"({event.get('reason')}) though no fault explains it",
-                    (event.seq,),
-                )
+                return self._false_alarm(faults, event)
         if not faults:
             if history.first("fault.armed"):
                 return unknown("no fault landed")
@@ -50,6 +48,22 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
             return passed(f"no false alarm up to step {last.get('step')}", (last.seq,))
         costly = [f for f in faults if f.members or f.nodes]
         return self._noticed(history, roster, costly) if costly else unknown("no fault hit a member or a node")
+
+    def _false_alarm(self, faults: tuple[Struck, ...], event: Event) -> Verdict:
+        what = f"{event.get('member')} was declared {event.get('class') or 'failed'} ({event.get('reason')})"
+        passing = [f for f in faults if f.injecting.seq < event.seq and self._transient(f)]
+        if not passing:
+            return failed(f"false alarm: {what} though no fault explains it", (event.seq,))
+        fault = passing[-1]
+        stood = fault.stands(fault.landed.t) - fault.landed.t
+        return failed(
+            f"a transient fault cost a restart: {what} for {fault.step}, which was over after {stood:.1f} s",
+            few([fault.landed.seq, event.seq]),
+        )
+
+    def _transient(self, fault: Struck) -> bool:
+        """Whether it was over so soon that it had to be waited out."""
+        return not fault.instant and fault.healed is not None and fault.healed.t - fault.landed.t <= self.transient
 
     def _noticed(self, history: History, roster: Roster, faults: list[Struck]) -> Verdict:
         end = history[-1].t
@@ -106,7 +120,7 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         return step.last if step else None
 
     def _explains(self, history: History, roster: Roster, fault: Struck, event: Event) -> bool:
-        if fault.injecting.seq > event.seq:
+        if fault.injecting.seq > event.seq or self._transient(fault):
             return False
         end = history[-1].t
         formed = next((g.t for g in lineage(history).groups if g.seq > fault.landed.seq), end)

@@ -38,6 +38,7 @@ SPARE_STARTS_AFRESH: Final = "spare-starts-afresh"
 NO_SHARD_FSYNC: Final = "no-shard-fsync"
 NO_DIR_FSYNC: Final = "no-dir-fsync"
 ACK_BEFORE_FSYNC: Final = "ack-before-fsync"
+RESTART_ON_TRANSIENT: Final = "restart-on-transient"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -69,6 +70,7 @@ DEFECTS: Final = {
     NO_SHARD_FSYNC: "the store does not sync the content of shards",
     NO_DIR_FSYNC: "the store does not sync folders, so that new names may be lost",
     ACK_BEFORE_FSYNC: "the store acknowledges a commit before its records are on disk",
+    RESTART_ON_TRANSIENT: "whoever is suspected is taken for lost at once",
 }
 
 

@@ -35,6 +35,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_renew: float = 0.5
     heartbeat: float = 0.25  # H, of agents and workers
     member_ttl: float = 3.0  # an agent's lease; silence this long is confirmed as a failure
+    pause: float = 0.0  # longer, where a whole node is silent: the group waits for it, and goes on as it was
     suspect_k: float = 4.0  # suspected after H + kσ of silence, between floor and ceiling
     suspect_floor: float = 0.75
     suspect_ceiling: float = 2.0

@@ -62,6 +62,35 @@ class TestBoundedDetection:
         assert verdict.reason.startswith("false alarm: worker-n2 was declared hang")
         assert verdict.evidence == (seq,)
 
+    def test_a_restart_for_a_cut_that_was_soon_over_is_a_false_alarm_where_it_had_to_be_waited_out(self) -> None:
+        tape = running()
+        cut = tape.fault("network.isolate", "agent-n1", "worker-n1", instant=False, nodes=("n1",))
+        declared = tape.detect("agent-n1", "partition")
+        tape.wait(2).heal("network.isolate")
+        tape.reform(2, 4, 1, 20).train(21, 60, epoch=2).done(60)
+        verdict = BoundedDetection(transient=3.0).check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "a transient fault cost a restart: agent-n1 was declared partition" in verdict.reason
+        assert verdict.evidence == (cut, declared)
+        assert BoundedDetection(transient=1.0).check(tape.history).outcome is Outcome.PASS
+        assert DETECT.check(tape.history).outcome is Outcome.PASS
+
+    def test_a_cut_that_is_waited_out_passes(self) -> None:
+        tape = running()
+        tape.fault("network.isolate", "agent-n1", "worker-n1", instant=False, nodes=("n1",))
+        tape.wait(2).heal("network.isolate")
+        tape.train(31, 60).done(60)
+        assert BoundedDetection(transient=3.0).check(tape.history).outcome is Outcome.PASS
+
+    def test_a_member_that_really_died_of_a_passing_fault_may_be_declared(self) -> None:
+        tape = running()
+        tape.fault("network.isolate", "agent-n1", "worker-n1", instant=False, nodes=("n1",))
+        tape.add("member.exited", member="worker-n1", code=-9)
+        tape.detect("worker-n1")
+        tape.wait(2).heal("network.isolate")
+        tape.reform(2, 4, 1, 20).train(21, 60, epoch=2).done(60)
+        assert BoundedDetection(transient=3.0).check(tape.history).outcome is Outcome.PASS
+
     def test_a_failure_declared_before_the_fault_is_a_false_alarm(self) -> None:
         tape = running()
         tape.detect("worker-n1")

@@ -16,6 +16,7 @@ from targets.trainer.coordinator.detector import Heartbeats, Progress
 from targets.trainer.coordinator.failure import Damage, Failure, detected, exit_class
 from targets.trainer.coordinator.lease import Lease
 from targets.trainer.coordinator.members import Link, Members
+from targets.trainer.coordinator.pause import Pause
 from targets.trainer.settings import Settings
 from targets.trainer.wire import Frame
 
@@ -77,6 +78,7 @@ class Crew:
         self._heartbeats = Heartbeats(settings, anyio.current_time)
         self.progress = Progress(settings, anyio.current_time)
         self.members = Members(settings, lease, self._heartbeats)
+        self._pause = Pause(settings, self._heartbeats, self.members)
         self.group: Group | None = None
         self.busy: set[Link] = set()  # agents that may have workers
         self.leaving: dict[str, float] = {}  # nodes under notice, and when their time is up
@@ -184,13 +186,17 @@ class Crew:
 
     async def _look(self) -> None:
         """Notice silence, closed connections without a word of the agent, broken collectives, and stalls."""
+        hasty = defects.active(self.settings, defects.RESTART_ON_TRANSIENT)
         for silence in self._heartbeats.silent():
-            if silence.confirmed:
+            if hasty or (silence.confirmed and not self._pause.covers(silence)):
                 await self._confirm(silence.member, silence.seconds)
-            else:
+            elif not silence.confirmed:
                 emit("failure.suspected", member=silence.member, reason="silent", silent=round(silence.seconds, 3))
         if self.group is None:
+            self._pause.drop()
             return
+        if self._pause.look(self.group.epoch, self.group.nodes):
+            self.progress.forgive()
         now = anyio.current_time()
         for rank in self.group.ranks.values():
             if rank.closed is not None and now - rank.closed > EXIT_GRACE:
@@ -200,7 +206,7 @@ class Crew:
             if rank.broken is not None and now - rank.broken > BROKEN_GRACE and not blind:
                 self.fail(Failure(rank.member, "transient", "a collective failed"))
         stalled = self.progress.stalled()
-        if stalled is not None:
+        if stalled is not None and not self._pause.stands:
             number, seconds = stalled
             self.fail(Failure(self.group.ranks[number].member, "hang", f"no progress for {seconds:.1f} s"))
 

@@ -61,6 +61,11 @@ class Heartbeats:
         adaptive = s.heartbeat + s.suspect_k * (pstdev(gaps) if len(gaps) > 1 else 0.0)
         return min(max(adaptive, s.suspect_floor), s.suspect_ceiling)
 
+    def quiet(self, member: str) -> bool:
+        """Whether `member` has not been heard for longer than is usual for it."""
+        pulse = self._pulses.get(member)
+        return pulse is not None and self._clock() - pulse.last >= self.patience(member)
+
     def silent(self) -> list[Silence]:
         """Those newly suspected, and those confirmed: the latter are named until they are forgotten."""
         if defects.active(self._settings, defects.NO_DETECTION):
@@ -100,6 +105,11 @@ class Progress:
         if known is None or (known.step, known.phase) != (step, phase):
             first = known is None or (known.first and step == known.step) or phase in ("starting", "loading")
             self._marks[rank] = _Mark(step, phase, self._clock(), first)
+
+    def forgive(self) -> None:
+        """Count the time without progress from now on."""
+        now = self._clock()
+        self._marks = {rank: mark._replace(since=now) for rank, mark in self._marks.items()}
 
     def stalled(self) -> tuple[int, float] | None:
         """Once every rank is over its time: the one furthest behind, and for how many seconds it has stood."""

@@ -145,7 +145,7 @@ class Members:
                 await self.drop(older.member)
             self.agents[link.node] = link
             s = self._settings
-            await link.say(_answer(hello, ttl=s.member_ttl, heartbeat=s.heartbeat, epoch=self._lease.epoch))
+            await link.say(_answer(hello, ttl=s.member_ttl + s.pause, heartbeat=s.heartbeat, epoch=self._lease.epoch))
         elif link.epoch < self._lease.epoch:
             await self._refuse(link, hello)
             return False
