@@ -40,7 +40,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 class Tapped(Protocol):
     """A rule that stands."""
 
-    async def hit(self, before: Callable[[], None]) -> dict[str, Any]:
+    async def first(self, before: Callable[[], None]) -> dict[str, Any]:
         """Wait for the first operation that is hit: `before` is called, then it is; the proof."""
 
     async def lift(self) -> dict[str, Any]:

@@ -254,7 +254,7 @@ class FakeTapped:
         self.target, self.rule = target, rule
         self._names = names
 
-    async def hit(self, before: Callable[[], None]) -> JSON:
+    async def first(self, before: Callable[[], None]) -> JSON:
         await anyio.lowlevel.checkpoint()
         found = [m.name for m in self.target.members() if self._names is None or m.name in self._names]
         if self.target.numb or not found:

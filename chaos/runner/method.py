@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 
-from chaos.api import JSON, Fault, Landing, Links, Selection, Target, capability_of
+from chaos.api import JSON, Fault, Landing, Links, Selection, Taps, Target, capability_of
 from chaos.errors import FaultError, HealFailed, NotLanded, Unsupported
 from chaos.experiment import Action, Experiment
 from chaos.runner.border import Border
@@ -18,7 +18,7 @@ from chaos.runner.ending import Ending
 from chaos.runner.recorder import Recorder
 from chaos.runner.triggers import Triggers, Watch
 from chaos.selection import hurt, is_empty, select
-from chaos.trigger import At
+from chaos.trigger import At, OnFile
 
 
 class HealFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +90,8 @@ class Method:
         refused = []
         for injection in self._injections:
             fault = injection.fault
-            lacks = (n for n in (capability_of(type(fault)), *fault.needs()) if n is not None)
+            stops = (Taps,) if isinstance(injection.action.when, OnFile) else ()
+            lacks = (n for n in (capability_of(type(fault)), *fault.needs(), *stops) if n is not None)
             if need := next((n for n in lacks if not isinstance(target, n)), None):
                 means = (need.__doc__ or "").partition(".")[0]
                 reason = f"{injection.action.kind} needs {need.__name__}, which this target is not as started ({means})"

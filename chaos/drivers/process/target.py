@@ -160,6 +160,8 @@ class ProcessTarget(Hooking, Processes):
         if (live.said or facts(live.member)) != said or pid not in self.live:
             self._stage.record(name, "member.started", said, t)
         live.member, live.said = member, said
+        for fitting in self.fittings.values():
+            fitting.met(member)
         self.live.pop(pid, None)  # the newest comes last
         self.live[pid] = live
         return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
+from chaos.drivers.process.fittings.tap.fitting import Tap
 
 # In the order in which they are set up; torn down in reverse.
 FITTINGS: tuple[type[Fitting], ...] = (
@@ -12,6 +13,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Rate,
     Delay,
     Disk,
+    Tap,  # last: what others do in a member's process before its program is no business of it
 )
 
 __all__ = ["FITTINGS", "Fitting"]

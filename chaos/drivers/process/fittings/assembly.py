@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from chaos.api import JSON, Stage
 from chaos.drivers.process.fittings import FITTINGS
 from chaos.drivers.process.fittings.base import Fitting
+from chaos.drivers.process.fittings.tap.fitting import Tap
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import Unsupported
@@ -21,6 +22,12 @@ class Assembly:
 
     def __init__(self, recipe: Recipe, stage: Stage, kinds: Sequence[type[Fitting]] = FITTINGS) -> None:
         self._chosen = [kind(recipe, stage) for kind in kinds if kind.wanted(recipe.launch)]
+        self._watching = {f: found for f in self._chosen if (found := f.observers())}
+        if self._watching and not any(isinstance(f, Tap) for f in self._chosen):
+            self._chosen.append(Tap(recipe, stage))
+        for fitting in self._chosen:
+            if isinstance(fitting, Tap):
+                fitting.watch([observer for found in self._watching.values() for observer in found])
         self.mechanisms: dict[str, str] = {}
         self.standing: dict[type[Fitting], Fitting] = {}
 
@@ -49,7 +56,13 @@ class Assembly:
 
     def _refuse(self, fitting: Fitting, error: Unsupported) -> None:
         self._chosen.remove(fitting)
+        self.standing.pop(type(fitting), None)
+        self.mechanisms.pop(fitting.name, None)
         self.mechanisms[f"{fitting.name}-refused"] = str(error)
+        if isinstance(fitting, Tap):
+            for blind in self._watching:
+                if blind in self._chosen:
+                    self._refuse(blind, error)
 
 
 async def _shielded(fitting: Fitting) -> None:

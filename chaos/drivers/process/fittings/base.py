@@ -8,7 +8,8 @@ from typing import ClassVar, TypeVar
 
 from anyio.abc import TaskGroup
 
-from chaos.api import JSON, Launch, Stage
+from chaos.api import JSON, Launch, Member, Stage
+from chaos.drivers.process.fittings.tap.observer import Observer
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.spec import Program
 from chaos.drivers.process.supervisor import Supervisor
@@ -39,6 +40,11 @@ class Fitting(ABC):
         """Options for `prepare` and `furnish`; raises Unsupported with the reason when this machine cannot do it."""
         return {}
 
+    def observers(self) -> Sequence[Observer]:
+        """Who must see file operations of members before they happen: all members are tapped for these then, and where
+        this machine cannot, this does not stand either. Asked once, right after `__init__`."""
+        return ()
+
     @abstractmethod
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         """The lab stands and no member has started. Returns what does it, for people; raises Unsupported."""
@@ -54,6 +60,9 @@ class Fitting(ABC):
 
     async def started(self, program: Program, pid: int) -> None:  # noqa: B027 - most have nothing to do
         """A member was executed; also when it is started again."""
+
+    def met(self, member: Member) -> None:  # noqa: B027 - most have nothing to do
+        """A process said which member it is."""
 
     async def tear_down(self) -> None:  # noqa: B027 - most have nothing to do
         """Every member has ended. Must not raise, and must do its part when `set_up` failed half-way."""
