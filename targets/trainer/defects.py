@@ -18,6 +18,9 @@ RESTORE_SECOND_NEWEST: Final = "restore-second-newest"
 DIGEST_NOT_VERIFIED: Final = "digest-not-verified"
 RNG_NOT_RESTORED: Final = "rng-not-restored"
 CURSOR_NOT_RESTORED: Final = "cursor-not-restored"
+CURSOR_IS_A_DELTA: Final = "cursor-is-a-delta"
+SAMPLER_EPOCH_RESET: Final = "sampler-epoch-reset"
+SKIP_EVERY_EPOCH: Final = "skip-every-epoch"
 OPTIMIZER_EMPTY: Final = "optimizer-empty"
 SCHEDULE_NOT_RESTORED: Final = "schedule-not-restored"
 DOUBLE_COUNT_AFTER_RESIZE: Final = "double-count-after-resize"
@@ -50,6 +53,9 @@ DEFECTS: Final = {
     DIGEST_NOT_VERIFIED: "nobody compares digests",
     RNG_NOT_RESTORED: "the random number generators stay fresh",
     CURSOR_NOT_RESTORED: "the data cursor stays at the start",
+    CURSOR_IS_A_DELTA: "the saved cursor counts from the last resume on",
+    SAMPLER_EPOCH_RESET: "a resumed sampler shuffles as in the first data epoch",
+    SKIP_EVERY_EPOCH: "what was consumed before a resume is skipped in every later data epoch too",
     OPTIMIZER_EMPTY: "the optimizer comes back empty",
     SCHEDULE_NOT_RESTORED: "the learning-rate schedule starts over",
     DOUBLE_COUNT_AFTER_RESIZE: "after a change of world size each rank begins at its old offset",

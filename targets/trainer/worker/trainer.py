@@ -13,6 +13,7 @@ from targets.trainer.settings import Settings
 from targets.trainer.worker.checkpoint import Restored
 from targets.trainer.worker.data import Corpus, Sampler, micro_batches, rounds
 from targets.trainer.worker.group import Group
+from targets.trainer.worker.miscounts import resumed
 from targets.trainer.worker.model import build, loss_sum
 from targets.trainer.worker.state import TrainState
 
@@ -47,6 +48,9 @@ class Trainer:
         if self._settings.defect == defects.DOUBLE_COUNT_AFTER_RESIZE and restored.world != self._group.world:
             settings = self._settings
             self._sampler = Sampler(settings.dataset, settings.batch, settings.seed, stale_stride=restored.world)
+        if restored.step:
+            kept = self._sampler, self.state.cursor
+            self._sampler, self.state.cursor = resumed(*kept, self._settings.seed, self._settings.defect)
 
     def advance(self, *, urgent: bool = False) -> Done:
         """One step. A collective; `urgent` asks all ranks for a cut after it."""
