@@ -305,12 +305,12 @@ async def _lands_and_heals(fault: Fault[Any], target: FakeTarget) -> None:
             landing.evidence = await landing.hit(lambda: None)
         assert landing.evidence, "landed without evidence"
         msgspec.json.encode(landing.evidence)
-        with anyio.move_on_after(UPKEEP):
-            await (landing.upkeep or anyio.lowlevel.checkpoint)()
         if fault.instant and landing.hit is None:
             assert not target.standing(), "an instant fault leaves nothing to heal"
         else:
             assert target.standing() or len(target.members()) < before, "landed, and nothing has changed"
+        with anyio.move_on_after(UPKEEP):
+            await (landing.upkeep or anyio.lowlevel.checkpoint)()
     assert not target.standing(), f"still standing after the heal: {set(target.standing())}"
     if not fault.instant:
         assert landing.healed, "healed without evidence"

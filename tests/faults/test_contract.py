@@ -18,6 +18,7 @@ from chaos.faults.checkpoint.unmark import Unmark
 from chaos.faults.compute.corrupt import Corrupt as CorruptValue
 from chaos.faults.compute.loss_spike import LossSpike
 from chaos.faults.compute.nan import Nan
+from chaos.faults.compute.straggler import Straggler
 from chaos.faults.data.corrupt_batch import CorruptBatch
 from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
@@ -30,21 +31,26 @@ from chaos.faults.network.loss import Loss
 from chaos.faults.network.majorities_ring import MajoritiesRing
 from chaos.faults.network.partition import Partition
 from chaos.faults.network.rate import Rate
+from chaos.faults.process.cgroup_freeze import CgroupFreeze
 from chaos.faults.process.freeze import Freeze
 from chaos.faults.process.kill import Kill
 from chaos.faults.process.kill_agent import KillAgent
+from chaos.faults.process.oom import Oom
 from chaos.faults.process.preempt import Preempt
+from chaos.faults.process.restart_loop import RestartLoop
 from chaos.faults.storage.power_cut import PowerCut
 from chaos.registry import Registry
-from chaos.testing import SLOTS, FakeTarget, check_fault
+from chaos.testing import SLOTS, check_fault
 
 from .conftest import saved
+from .fitted import FittedTarget
 
 NODE_1 = Selector(nodes=("n1",))
 FAULTS: dict[str, Fault[Any]] = {
     "compute.corrupt": CorruptValue(members=NODE_1),
     "compute.loss-spike": LossSpike(members=NODE_1),
     "compute.nan": Nan(members=NODE_1),
+    "compute.straggler": Straggler(members=NODE_1),
     "data.corrupt-batch": CorruptBatch(members=NODE_1),
     "data.slow-loader": SlowLoader(members=NODE_1, seconds=0.1),
     "data.truncated-batch": TruncatedBatch(members=NODE_1),
@@ -63,11 +69,14 @@ FAULTS: dict[str, Fault[Any]] = {
     "network.majorities-ring": MajoritiesRing(members=Selector(roles=("agent",))),
     "network.partition": Partition(between=(NODE_1, Selector(rest=True))),
     "network.rate": Rate(between=(NODE_1, Selector(rest=True)), rate=100_000),
+    "process.cgroup-freeze": CgroupFreeze(members=NODE_1),
     "process.freeze": Freeze(members=NODE_1),
     "process.kill": Kill(members=NODE_1),
     "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),
+    "process.oom": Oom(members=NODE_1),
     "process.preempt": Preempt(members=NODE_1, grace=1.0),
     "storage.power-cut": PowerCut(members=NODE_1),
+    "process.restart-loop": RestartLoop(members=NODE_1),
 }
 
 PLACES = {"network.majorities-ring": [Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(5)]}
@@ -83,4 +92,4 @@ def test_every_fault_that_is_found_is_checked_here() -> None:
 @pytest.mark.parametrize("kind", FAULTS)
 async def test_it_keeps_the_contract(kind: str, tmp_path: Path) -> None:
     folders, slots = itertools.count(), PLACES.get(kind, SLOTS)
-    await check_fault(FAULTS[kind], lambda: FakeTarget(slots, folder=saved(tmp_path / str(next(folders)))))
+    await check_fault(FAULTS[kind], lambda: FittedTarget(slots, folder=saved(tmp_path / str(next(folders)))))

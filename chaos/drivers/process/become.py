@@ -30,12 +30,13 @@ else:
     kernel = beside("kernel")
 
 
-def fitted(name: str, step: str, *arguments: Any) -> None:
+def fitted(name: str, step: str, *arguments: Any) -> Any:
     """Have a fitting do its part of a step, where it has one: see `fittings/base.py`."""
     if os.path.exists(os.path.join(HERE, f"fit_{name}.py")):
         module = beside(f"fit_{name}")
         if hasattr(module, step):
-            getattr(module, step)(*arguments)
+            return getattr(module, step)(*arguments)
+    return None
 
 
 def become(request: dict[str, Any], fds: list[int], node: int | None, parent: int) -> None:

@@ -226,8 +226,7 @@ def open_lab(config: dict[str, Any], control: socket.socket, sexton: socket.sock
 
 def run_lab(config: dict[str, Any], control: socket.socket) -> None:
     """Fork process 1 into the new namespaces and wait for its end."""
-    for name, options in config["fittings"].items():
-        become.fitted(name, "prepare", options)
+    ends = [become.fitted(name, "prepare", options) for name, options in config["fittings"].items()]
     kernel.enter_user_namespace()
     kernel.die_with_parent()  # forgotten when rights change
     to_sexton, ours = socket.socketpair()
@@ -246,6 +245,8 @@ def run_lab(config: dict[str, Any], control: socket.socket) -> None:
         os.close(alive)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os.waitpid(sexton, 0)
+        for end in filter(None, ends):
+            end()
         os._exit(abs(code))
     os.close(held)
     kernel.die_with_parent()
@@ -264,7 +265,11 @@ def run_here(config: dict[str, Any], control: socket.socket) -> None:
     with suppress(OSError):
         control.send(json.dumps({"ready": {"lab": "none"}}).encode())
         init.serve()
+    for name, options in config["fittings"].items():
+        become.fitted(name, "release", options)
     init.end_descendants()
+    for name, options in config["fittings"].items():
+        become.fitted(name, "settle", options)
 
 
 @contextmanager

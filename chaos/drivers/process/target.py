@@ -19,6 +19,7 @@ from chaos.api import JSON, Cut, Finished, Layout, Member, Slot, Stage
 from chaos.drivers.process.events import follow
 from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.hooks import Hooking
+from chaos.drivers.process.limits import Limiting
 from chaos.drivers.process.members import Live, Processes, exit_code, facts, own_pid, pid_of
 from chaos.drivers.process.power import GONE_WITHIN, Residents, end_residents
 from chaos.drivers.process.recipe import Recipe
@@ -29,14 +30,15 @@ from chaos.errors import NotLanded, TargetError, Unsupported
 DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
 
 
-class ProcessTarget(Hooking, Processes):
-    """Implements Target, Signals, Checkpoints, Hooks and Programs; takes what members say (`events.Sink`)."""
+class ProcessTarget(Hooking, Limiting, Processes):
+    """Implements Target, Signals, Checkpoints, Hooks, Limits and Programs; takes what members say (`events.Sink`)."""
 
     def __init__(
         self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup, assembly: Assembly
     ) -> None:
         Processes.__init__(self)
         Hooking.__init__(self, stage)
+        Limiting.__init__(self)
         self.fittings = assembly.standing
         self._assembly = assembly
         self._recipe = recipe

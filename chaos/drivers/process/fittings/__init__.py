@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.disk import Disk
+from chaos.drivers.process.fittings.groups import Grouping
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
 from chaos.drivers.process.fittings.tap.fitting import Tap
 
@@ -14,6 +15,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Delay,
     Disk,
     Tap,  # last: what others do in a member's process before its program is no business of it
+    Grouping,
 )
 
 __all__ = ["FITTINGS", "Fitting"]

@@ -20,7 +20,9 @@ class Fitting(ABC):
 
     `fit_NAME.py` beside `init.py`, where there is one, does what must be done in the lab: `prepare(options)` before
     there are namespaces (with the rights of whoever runs the harness), `furnish(options)` as process 1 in the lab,
-    `dress(options, fds)` in each member's process right before its program is executed. Standard library only.
+    `dress(options, fds)` in each member's process right before its program is executed. What `prepare` returns is
+    called once the lab has ended. Without a lab, `release(options)` comes before all members are ended and
+    `settle(options)` after it. Standard library only.
     """
 
     name: ClassVar[str]  # in `target.ready`'s mechanisms; `NAME-refused` there says why it does not stand

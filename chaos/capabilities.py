@@ -1,0 +1,40 @@
+"""What few targets can do, beside the capabilities in `chaos/api.py`: set up only in runs that have a fault for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from chaos.api import JSON, Member
+
+
+@runtime_checkable
+class Groups(Protocol):
+    """Members stand in control groups, by which their processor time, their memory and their running can be limited.
+
+    The group of a member that the harness started holds all that it forked; one that a member started is taken out of
+    that, and is in a group alone while it is limited. Controllers are `cpu`, `memory` and `freezer`.
+    """
+
+    def controllers(self) -> Mapping[str, str]:
+        """Those there are, with how: `{"cpu": "v1"}`."""
+
+    async def restrict(self, member: Member, controller: str, value: float) -> JSON:
+        """Limit it to `value` cores, to bytes (0: as few as it uses now), or freeze it; what was set where. NotLanded
+        where it is limited already or has gone, Unsupported where the controller is missing."""
+
+    async def lift(self, member: Member, controller: str) -> JSON:
+        """Undo that and prove it. Harmless when it was never limited or has gone; HealFailed with what to undo."""
+
+    def account(self, member: Member, controller: str) -> JSON:
+        """What the kernel has counted for its group: `{throttled, throttled_seconds}`, `{bytes, limit, oom_kills}` or
+        `{frozen}`. Never cached."""
+
+
+@runtime_checkable
+class Limits(Protocol):
+    """The kernel's limits on a process can be changed while it runs."""
+
+    async def limit_address_space(self, member: Member, size: int | None) -> JSON:
+        """Grant a process no more than `size` bytes of address space (0: what it has now; None: as much as before).
+        `{size, limit}`: what it has, and what it may have. NotLanded when it has gone."""

@@ -1,0 +1,80 @@
+"""A target in memory whose members stand in control groups and have limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio.lowlevel
+
+from chaos.api import JSON, Member
+from chaos.errors import HealFailed, NotLanded
+from chaos.testing import FakeTarget
+
+
+class FittedTarget(FakeTarget):
+    """Implements Groups and Limits, too: who is limited to fewer cores is throttled at once, who is limited in memory
+    dies at once. `idle`: names of members that need neither."""
+
+    def __init__(self, *args: Any, controllers: tuple[str, ...] = ("cpu", "memory", "freezer"), **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.idle: frozenset[str] = frozenset()
+        self.stuck = False  # what is limited stays limited
+        self.limited: dict[tuple[str, str], float] = {}
+        self.kills: dict[str, int] = {}
+        self._controllers = controllers
+        self._looks = 0
+
+    def standing(self) -> frozenset[str]:
+        alive = {m.name for m in self.members()}
+        return super().standing() | {f"{c} of {name}" for name, c in self.limited if name in alive}
+
+    # --- Groups
+
+    def controllers(self) -> Mapping[str, str]:
+        return dict.fromkeys(self._controllers, "v2")
+
+    async def restrict(self, member: Member, controller: str, value: float) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.state(member) == "X":
+            raise NotLanded(f"{member.name} has already gone")
+        if (member.name, controller) in self.limited:
+            raise NotLanded(f"{controller} of {member.name} is limited already")
+        if not self.numb:
+            self.limited[member.name, controller] = value
+            if controller == "memory" and member.name not in self.idle:
+                self._out_of_memory(member)
+        return {"member": member.name, "pid": member.pid, "value": value}
+
+    async def lift(self, member: Member, controller: str) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.stuck:
+            raise HealFailed(f"{controller} of {member.name} is still limited", "echo max > somewhere")
+        return {"member": member.name, "limited": self.limited.pop((member.name, controller), None) is None}
+
+    def account(self, member: Member, controller: str) -> JSON:
+        limited = (member.name, controller) in self.limited
+        if controller == "cpu":
+            self._looks += limited and member.name not in self.idle
+            return {"throttled": self._looks, "throttled_seconds": 0.0}
+        if controller == "memory":
+            return {"bytes": 1, "limit": None, "oom_kills": self.kills.get(member.name, 0)}
+        return {"frozen": limited}
+
+    # --- Limits
+
+    async def limit_address_space(self, member: Member, size: int | None) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.state(member) == "X":
+            raise NotLanded(f"{member.name} has already gone")
+        if size is None:
+            self.limited.pop((member.name, "address space"), None)
+        elif not self.numb:
+            self.limited[member.name, "address space"] = size
+            if member.name not in self.idle:
+                self._out_of_memory(member)
+        return {"size": 1, "limit": size}
+
+    def _out_of_memory(self, member: Member) -> None:
+        self.kills[member.name] = self.kills.get(member.name, 0) + 1
+        self.end(member.name)
