@@ -18,6 +18,7 @@ LAYERS = {
     "inside": 0,
     "fileops": 0,
     "api": 1,
+    "capabilities": 1,
     "ways": 1,
     "storage": 1,
     "experiment": 1,
