@@ -124,7 +124,7 @@ class Group:
         if controller == "cpu":
             stat = _table(folder / "cpu.stat")
             seconds = stat.get("throttled_time", 0) / 1e9 if version == 1 else stat.get("throttled_usec", 0) / 1e6
-            return {"throttled": stat.get("nr_throttled", 0), "throttled_seconds": round(seconds, 3)}
+            return {"throttled": stat.get("nr_throttled", 0), "throttled_seconds": round(seconds, 6)}
         if controller == "memory":
             used, limit, events = _MEMORY[version]
             text = _read(folder / limit)
