@@ -368,6 +368,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     lab: bool = True  # False: no namespaces (`--no-lab`)
     faults: tuple[Fault[Any], ...] = ()  # that may be injected: what they need is set up before the first member
     files: tuple[OnFile, ...] = ()  # file operations at which the schedule wants to stop a member
+    seed: int = 0  # of the schedule: dice that are thrown during the run begin with it
 
     def wants(self, capability: type) -> bool:
         """Whether a fault of this run needs `capability`, alone or as part of a larger one."""

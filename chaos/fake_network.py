@@ -8,13 +8,17 @@ import anyio.lowlevel
 
 from chaos.api import JSON
 from chaos.errors import NotLanded
-from chaos.ways import Shape
+from chaos.ways import Shape, Toxic
 
 
 class FakeNetwork:
-    """Implements Lossy, Slow and Late but for `nodes`, `cut` and `restore`; on a numb one everything passes."""
+    """Implements Streams, and Lossy, Slow and Late but for `nodes`, `cut` and `restore`.
+
+    On a numb one everything passes. `idle`: nobody makes a connection while a toxic stands.
+    """
 
     numb = False
+    idle = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,6 +46,23 @@ class FakeNetwork:
     async def hasten(self, shape: Shape) -> JSON:
         return await self._calm("late", shape)
 
+    async def poison(self, toxic: Toxic) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.numb:
+            raise NotLanded("a connection fares as before")
+        self.ways.update(_names(toxic))
+        return {"mechanism": "fake", "ways": [{"from": node} for node in toxic.nodes]}
+
+    async def cure(self, toxic: Toxic) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        self.ways.subtract(_names(toxic))
+        return {"ways": [{"from": node} for node in toxic.nodes], "met": {"connections": 1}}
+
+    async def wait_met(self, toxic: Toxic) -> JSON:
+        if self.idle or self.numb:
+            await anyio.sleep_forever()
+        return {"from": toxic.nodes[0]}
+
     async def _disturb(self, what: str, shape: Shape) -> JSON:
         await anyio.lowlevel.checkpoint()
         if self.numb:
@@ -53,3 +74,8 @@ class FakeNetwork:
         await anyio.lowlevel.checkpoint()
         self.ways.subtract(f"{a} {what} {b}" for a, b in shape.pairs)
         return {"mechanism": "fake", "pairs": [{"from": a, "to": b} for a, b in shape.pairs]}
+
+
+def _names(toxic: Toxic) -> list[str]:
+    ways = [f"{toxic.kind} {stream}" for stream in toxic.streams] or [toxic.kind]
+    return [f"{toxic.link} from {node}: {way}" for node in toxic.nodes for way in ways]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -50,3 +51,29 @@ class Late(Links, Protocol):
 
     async def hasten(self, shape: Shape) -> JSON:
         """Undo it, and prove that packets arrive sooner."""
+
+
+class Toxic(msgspec.Struct, frozen=True, kw_only=True):
+    """What befalls the streams of a declared link, on connections that these nodes make."""
+
+    link: str
+    nodes: tuple[str, ...]
+    kind: str  # a toxic of Toxiproxy; `down` lets no connection be, nor come about
+    streams: tuple[Literal["upstream", "downstream"], ...] = ()  # towards the server, and back
+    attributes: Mapping[str, int] = {}
+    toxicity: Ratio = 1.0  # the share of connections that are hit
+    ttl: Duration = 0.0  # after which it goes by itself where the server can do that; 0: never
+
+
+@runtime_checkable
+class Streams(Protocol):
+    """Connections of the links that its target file declares go through Toxiproxy."""
+
+    async def poison(self, toxic: Toxic) -> JSON:
+        """Add it, and measure it on a connection of the harness; NotLanded, and nothing left, if it does nothing."""
+
+    async def cure(self, toxic: Toxic) -> JSON:
+        """Undo it, and prove that a connection fares well again; says how many connections of the target it met."""
+
+    async def wait_met(self, toxic: Toxic) -> JSON:
+        """Return when it has met a connection of the target: which one, and what it did to it."""

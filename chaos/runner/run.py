@@ -78,6 +78,7 @@ async def run(
         lab=lab,
         faults=tuple(faults),
         files=triggers.files,
+        seed=schedule.seed,
     )
     try:
         _write_schedule(folder / "schedule.json", schedule, secrets)

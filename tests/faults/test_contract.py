@@ -24,13 +24,21 @@ from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
 from chaos.faults.domain.cascade import Cascade
 from chaos.faults.domain.power_off import PowerOff
+from chaos.faults.network.bandwidth import Bandwidth
+from chaos.faults.network.blackhole import Blackhole
 from chaos.faults.network.bridge import Bridge
 from chaos.faults.network.delay import Delay
+from chaos.faults.network.down import Down
 from chaos.faults.network.isolate import Isolate
+from chaos.faults.network.latency import Latency
+from chaos.faults.network.limit_data import LimitData
 from chaos.faults.network.loss import Loss
 from chaos.faults.network.majorities_ring import MajoritiesRing
 from chaos.faults.network.partition import Partition
 from chaos.faults.network.rate import Rate
+from chaos.faults.network.reset import Reset
+from chaos.faults.network.slicer import Slicer
+from chaos.faults.network.slow_close import SlowClose
 from chaos.faults.process.cgroup_freeze import CgroupFreeze
 from chaos.faults.process.freeze import Freeze
 from chaos.faults.process.kill import Kill
@@ -60,16 +68,24 @@ FAULTS: dict[str, Fault[Any]] = {
     "checkpoint.rewind": Rewind(),
     "checkpoint.swap": Swap(),
     "checkpoint.unmark": Unmark(),
+    "network.bandwidth": Bandwidth(link="store", members=NODE_1, rate=10_000),
+    "network.blackhole": Blackhole(link="store", members=NODE_1, stream="downstream"),
     "network.bridge": Bridge(members=NODE_1),
     "network.delay": Delay(between=(NODE_1, Selector(rest=True)), delay=0.2, jitter=0.05),
     "domain.cascade": Cascade(members=Selector(nodes=("n0", "n1"))),
     "domain.power-off": PowerOff(members=NODE_1),
+    "network.down": Down(link="store", members=NODE_1),
     "network.isolate": Isolate(members=NODE_1),
+    "network.latency": Latency(link="store", members=NODE_1, latency=1.5),
+    "network.limit-data": LimitData(link="store", members=NODE_1, bytes=1000),
     "network.loss": Loss(between=(NODE_1, Selector(rest=True)), loss=0.2),
     "network.majorities-ring": MajoritiesRing(members=Selector(roles=("agent",))),
     "network.partition": Partition(between=(NODE_1, Selector(rest=True))),
     "network.rate": Rate(between=(NODE_1, Selector(rest=True)), rate=100_000),
     "process.cgroup-freeze": CgroupFreeze(members=NODE_1),
+    "network.reset": Reset(link="store", members=NODE_1),
+    "network.slicer": Slicer(link="store", members=NODE_1, size=100),
+    "network.slow-close": SlowClose(link="store", members=NODE_1, delay=1.0),
     "process.freeze": Freeze(members=NODE_1),
     "process.kill": Kill(members=NODE_1),
     "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),

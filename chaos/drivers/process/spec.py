@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from chaos.api import JSON, Slot
+from chaos.drivers.process.links import Link, Toxiproxy, check
 from chaos.errors import SpecError
 from chaos.units import parse_duration
 
@@ -82,6 +83,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     ready: Ready | None = None
     ends: Ends | None = None
     stop_grace: str = "2s"
+    links: Mapping[str, Link] = {}
+    toxiproxy: Toxiproxy | None = None
 
     def __post_init__(self) -> None:
         parse_duration(self.stop_grace)
@@ -134,7 +137,10 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
                 slots[who.name] = Slot(
                     name=who.name, role=who.role, node=who.node, rank=who.rank, domains=domains.get(who.node or "", {})
                 )
-        return tuple(slots.values())
+        found = tuple(slots.values())
+        for name, link in self.links.items():
+            check(name, link, found)
+        return found
 
     def _domains(self) -> dict[str, dict[str, str]]:
         """Consecutive nodes that match the glob share a domain: r0, r1, …"""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import product
-from typing import Literal
+from typing import Annotated, Literal
 
 import anyio
+from msgspec import Meta
 
 from chaos.api import JSON, Landing, Selection
 from chaos.errors import HealFailed, NotLanded
 from chaos.ways import Shape
 
 Direction = Literal["both", "a-to-b", "b-to-a"]
+Positive = Annotated[float, Meta(gt=0, extra={"unit": "duration"}, description="seconds, such as 250ms, 8s, 2m, 1h")]
 Change = Callable[[Shape], Awaitable[JSON]]
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated
-
-from msgspec import Meta
 
 from chaos.api import Duration, Fault, Landing, Selection, Selector
-from chaos.faults.network._ways import Direction, disturbed, ways
+from chaos.faults.network._ways import Direction, Positive, disturbed, ways
 from chaos.ways import Late, Shape
 
 
@@ -26,7 +23,7 @@ class Delay(Fault[Late], frozen=True, kw_only=True):
     )
 
     between: tuple[Selector, Selector]
-    delay: Annotated[float, Meta(gt=0, extra={"unit": "duration"}, description="seconds, such as 250ms, 8s, 2m, 1h")]
+    delay: Positive
     jitter: Duration = 0.0
     direction: Direction = "both"
 

@@ -6,6 +6,7 @@ from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.groups import Grouping
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
+from chaos.drivers.process.fittings.streams import Streams
 from chaos.drivers.process.fittings.tap.fitting import Tap
 
 # In the order in which they are set up; torn down in reverse.
@@ -13,6 +14,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Loss,
     Rate,
     Delay,
+    Streams,
     Disk,
     Tap,  # last: what others do in a member's process before its program is no business of it
     Grouping,
