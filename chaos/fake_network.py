@@ -14,11 +14,11 @@ from chaos.ways import Shape, Toxic
 class FakeNetwork:
     """Implements Streams, and Lossy, Slow and Late but for `nodes`, `cut` and `restore`.
 
-    On a numb one everything passes. `idle`: nobody makes a connection while a toxic stands.
+    On a numb one everything passes. `nobody_connects`: no member makes a connection while a toxic stands.
     """
 
     numb = False
-    idle = False
+    nobody_connects = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class FakeNetwork:
         return {"ways": [{"from": node} for node in toxic.nodes], "met": {"connections": 1}}
 
     async def wait_met(self, toxic: Toxic) -> JSON:
-        if self.idle or self.numb:
+        if self.nobody_connects or self.numb:
             await anyio.sleep_forever()
         return {"from": toxic.nodes[0]}
 
