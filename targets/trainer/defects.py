@@ -42,6 +42,8 @@ NO_SHARD_FSYNC: Final = "no-shard-fsync"
 NO_DIR_FSYNC: Final = "no-dir-fsync"
 ACK_BEFORE_FSYNC: Final = "ack-before-fsync"
 RESTART_ON_TRANSIENT: Final = "restart-on-transient"
+NO_RETRY: Final = "no-retry"
+RETRY_UNBOUNDED: Final = "retry-unbounded"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -77,6 +79,8 @@ DEFECTS: Final = {
     NO_DIR_FSYNC: "the store does not sync folders, so that new names may be lost",
     ACK_BEFORE_FSYNC: "the store acknowledges a commit before its records are on disk",
     RESTART_ON_TRANSIENT: "whoever is suspected is taken for lost at once",
+    NO_RETRY: "the first try of a call of the store is the last",
+    RETRY_UNBOUNDED: "calls of the store are retried without end",
 }
 
 

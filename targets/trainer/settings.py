@@ -49,6 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_failures: int = 6  # incarnations in a row that end without a step
     commit_deadline: float = 20.0
     try_timeout: float = 1.0  # of one try of a call
+    retries: int = 24  # of calls of the store, in all that belongs to one round
     grace: float = 2.0  # between the notice that a node goes away (SIGTERM) and its end
     gloo_timeout: float = 60.0  # longer than detection: the coordinator decides first
 

@@ -8,19 +8,25 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import random
 import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from targets.trainer.settings import Address
+from chaos.inside import emit, recovery_path
+from targets.trainer import defects
+from targets.trainer.settings import Address, Settings
 
 LENGTH = struct.Struct(">I")
 MAX_HEADER = 1 << 20
 MAX_BODY = 1 << 31
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,87 @@ def backoff(attempt: int) -> float:
     return random.uniform(0.5, 1.0) * min(0.05 * 2.0 ** min(attempt, 9), 0.4)
 
 
+class Budget:
+    """What a tree of calls may spend on retries: one absolute deadline, one number of retries, wherever they are made.
+
+    Handed down in a message as the seconds that are left, since the clocks of machines differ. Safe in threads.
+    """
+
+    def __init__(
+        self, seconds: float, retries: float = math.inf, *, named: bool = False, clock: Clock = time.monotonic
+    ) -> None:
+        self.spent = 0
+        self.named = named  # whether its retries are on record, as a recovery path
+        self._clock, self._end, self._retries, self._turn = clock, clock() + seconds, retries, threading.Lock()
+
+    @classmethod
+    def of(cls, settings: Settings, seconds: float, retries: float, *, clock: Clock = time.monotonic) -> Budget:
+        """One whose retries are on record; the place where deliberate bugs spend too much, or nothing."""
+        if defects.active(settings, defects.RETRY_UNBOUNDED):
+            seconds = retries = math.inf
+        if defects.active(settings, defects.NO_RETRY):
+            retries = 0
+        return cls(seconds, retries, named=True, clock=clock)
+
+    @property
+    def seconds(self) -> float:
+        """Until the deadline."""
+        return max(self._end - self._clock(), 0.0)
+
+    @property
+    def retries(self) -> float:
+        """That are left."""
+        return max(self._retries - self.spent, 0)
+
+    def charge(self, retries: int) -> None:
+        """Count retries that somebody further down the tree has made."""
+        with self._turn:
+            self.spent += retries
+
+    def allows(self, pause: float) -> bool:
+        """Whether one more try may be made after `pause` seconds; it is counted."""
+        with self._turn:
+            if not self.retries or pause >= self.seconds:
+                return False
+            self.spent += 1
+            return True
+
+
+class Tries:
+    """The tries of one call, under a budget."""
+
+    def __init__(self, op: str, address: Address, budget: Budget) -> None:
+        self._op, self._address, self._budget, self._made = op, address, budget, 0
+        self._path: AbstractContextManager[None] | None = None
+
+    def timeout(self, longest: float) -> float:
+        """Of the next try. The first of a call that belongs to a round is always made, however late the round is."""
+        first = self._budget.named and not self._made
+        return longest if first else min(longest, max(self._budget.seconds, 0.01))
+
+    def again(self, error: Exception) -> float:
+        """Seconds to wait before the next try; raises when there is none."""
+        if isinstance(error, Refused) and (error.error != "storage" or not self._budget.named):
+            raise error
+        pause = backoff(self._made)
+        if not self._budget.allows(pause):
+            if isinstance(error, Refused):
+                raise error
+            raise Unreachable(f"{self._op} at {self._address}: {error}") from error
+        self._made += 1
+        if self._budget.named:
+            emit("call.retried", op=self._op, attempt=self._made, reason=str(error) or type(error).__name__)
+            if self._path is None:
+                self._path = recovery_path("storage.retry")
+                self._path.__enter__()
+        return pause
+
+    def answered(self) -> None:
+        """The last one was."""
+        if self._path is not None:
+            self._path.__exit__(None, None, None)
+
+
 class Line:
     """A blocking connection. Frames may be sent from several threads; one thread receives."""
 
@@ -152,20 +239,24 @@ class Caller:
         self._turn = threading.Lock()
         self._id = 0
 
-    def call(self, op: str, *, body: bytes = b"", deadline: float = 20.0, **fields: Any) -> Frame:
-        """The reply; raises Refused when it says `ok: false`, Unreachable after `deadline` seconds."""
-        end, attempt = time.monotonic() + deadline, 0
+    def call(
+        self, op: str, *, body: bytes = b"", deadline: float = 20.0, budget: Budget | None = None, **fields: Any
+    ) -> Frame:
+        """The reply; raises Refused when it says `ok: false`, Unreachable after `deadline` seconds, or once the budget
+        that is given instead is spent. Under a budget trouble with the store's disk is retried as well.
+        """
+        tries = Tries(op, self._address, budget or Budget(deadline))
         with self._turn:
             while True:
                 try:
-                    return self._try(op, fields, body, min(self._try_timeout, end - time.monotonic()))
-                except OSError as error:
-                    self.close()
-                    pause = backoff(attempt)
-                    attempt += 1
-                    if time.monotonic() + pause >= end:
-                        raise Unreachable(f"{op} at {self._address}: {error}") from error
-                    time.sleep(pause)
+                    reply = self._try(op, fields, body, tries.timeout(self._try_timeout))
+                except (OSError, Refused) as error:
+                    if isinstance(error, OSError):
+                        self.close()
+                    time.sleep(tries.again(error))
+                else:
+                    tries.answered()
+                    return reply
 
     def close(self) -> None:
         """Drop the connection; the next call opens another."""

@@ -10,7 +10,7 @@ from anyio.abc import ByteStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from targets.trainer.settings import Address
-from targets.trainer.wire import LENGTH, Frame, Refused, Unreachable, backoff, decode_header, encode, header_length
+from targets.trainer.wire import LENGTH, Budget, Frame, Refused, Tries, decode_header, encode, header_length
 
 BROKEN = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.IncompleteRead, anyio.EndOfStream)
 """What a connection raises once it is of no more use."""
@@ -45,20 +45,23 @@ class AsyncCaller:
         self._address, self._member, self._try_timeout = address, member, try_timeout
         self._ids = itertools.count(1)
 
-    async def call(self, op: str, *, body: bytes = b"", deadline: float = 20.0, **fields: Any) -> Frame:
-        """The reply; raises Refused when it says `ok: false`, Unreachable after `deadline` seconds."""
+    async def call(
+        self, op: str, *, body: bytes = b"", deadline: float = 20.0, budget: Budget | None = None, **fields: Any
+    ) -> Frame:
+        """The reply; raises Refused when it says `ok: false`, Unreachable after `deadline` seconds, or once the budget
+        that is given instead is spent.
+        """
         header = {"op": op, "id": next(self._ids), "member": self._member, **fields}
-        end = anyio.current_time() + deadline
-        for attempt in itertools.count():
+        tries = Tries(op, self._address, budget or Budget(deadline, clock=anyio.current_time))
+        while True:
             try:
-                with anyio.fail_after(min(self._try_timeout, end - anyio.current_time())):
-                    return await self._try(header, body)
-            except BROKEN as error:  # a TimeoutError is an OSError
-                pause = backoff(attempt)
-                if anyio.current_time() + pause >= end:
-                    raise Unreachable(f"{op} at {self._address}: {error}") from error
-                await anyio.sleep(pause)
-        raise AssertionError("itertools.count ends")
+                with anyio.fail_after(tries.timeout(self._try_timeout)):
+                    reply = await self._try(header, body)
+            except (*BROKEN, Refused) as error:  # a TimeoutError is an OSError
+                await anyio.sleep(tries.again(error))
+            else:
+                tries.answered()
+                return reply
 
     async def _try(self, header: dict[str, Any], body: bytes) -> Frame:
         line = AsyncLine(await anyio.connect_tcp(*self._address))

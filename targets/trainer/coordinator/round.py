@@ -20,20 +20,23 @@ async def checkpoint(crew: Crew, vault: Vault, group: Group, step: int, loss: fl
 
     Raises Failure when a rank is lost on the way: whoever forms the next group settles the rest.
     """
+    budget = vault.budget()  # of the whole round: what one part of it spends, no other part can
     generation = await vault.next_generation()
     facts = {"generation": generation, "step": step, "epoch": group.epoch}
-    await vault.ask("generation.begin", generation=generation, step=step, world=group.world)
+    await vault.ask("generation.begin", budget=budget, generation=generation, step=step, world=group.world)
     emit("checkpoint.begun", **facts, world=group.world)
     if defects.active(crew.settings, defects.MARKER_FIRST):
         await _publish(vault, {**facts, "world": group.world, "loss": loss, "shards": _guess(group.world)})
     group.forget("saved", "unsaved")
-    await crew.members.order_workers("save", generation=generation, step=step)
+    share = {"within": budget.seconds, "retries": budget.retries // group.world}
+    await crew.members.order_workers("save", generation=generation, step=step, **share)
     try:
         await crew.until(lambda: group.all_said("saved", "unsaved"), crew.settings.stall_checkpoint)
     except TimeoutError:
         late = next(rank.member for rank in group.ranks.values() if not rank.said.keys() & {"saved", "unsaved"})
         crew.fail(Failure(late, "hang", "did not save in time"))
     unsaved = group.said("unsaved")
+    budget.charge(sum(said.get("retried", 0) for said in (*unsaved, *group.said("saved"))))
     if unsaved:
         await vault.abort(generation, unsaved[0]["reason"])
         return None
@@ -46,11 +49,12 @@ async def checkpoint(crew: Crew, vault: Vault, group: Group, step: int, loss: fl
             await _stand("checkpoint.before_decision", facts)
             await vault.ask(
                 "generation.decide",
+                budget=budget,
                 generation=generation,
                 manifest={**facts, "world": group.world, "loss": loss, "shards": shards},
             )
             await _stand("checkpoint.before_commit", facts)
-            await vault.ask("generation.commit", generation=generation)
+            await vault.ask("generation.commit", budget=budget, generation=generation)
         except Refused as refused:  # a shard that was acknowledged is not there as it was described
             await vault.abort(generation, refused.error)
             return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import anyio
+
 from chaos.inside import recovery_path
 from targets.trainer import defects
 from targets.trainer.coordinator.failure import Failure, detected
 from targets.trainer.coordinator.lease import Deposed, Lease
 from targets.trainer.settings import Settings
-from targets.trainer.wire import Frame, Refused, Unreachable
+from targets.trainer.wire import Budget, Frame, Refused, Unreachable
 from targets.trainer.wire_async import AsyncCaller
 
 
@@ -32,11 +34,16 @@ class Vault:
     def __init__(self, caller: AsyncCaller, lease: Lease, settings: Settings) -> None:
         self._caller, self._lease, self._settings = caller, lease, settings
 
-    async def ask(self, op: str, **fields: Any) -> Frame:
-        """Any call; idempotent, so it is repeated until it is answered."""
-        token, deadline = self._lease.epoch, self._settings.commit_deadline
+    def budget(self) -> Budget:
+        """For one call, or for a round of them with all that workers do for it."""
+        settings = self._settings
+        return Budget.of(settings, settings.commit_deadline, settings.retries, clock=anyio.current_time)
+
+    async def ask(self, op: str, *, budget: Budget | None = None, **fields: Any) -> Frame:
+        """Any call; idempotent, so it is repeated until it is answered, within the budget (its own without one)."""
+        token = self._lease.epoch
         try:
-            return await self._caller.call(op, token=token, deadline=deadline, **fields)
+            return await self._caller.call(op, token=token, budget=budget or self.budget(), **fields)
         except Refused as refused:
             if refused.error == "stale-epoch":
                 raise Deposed(str(refused)) from refused

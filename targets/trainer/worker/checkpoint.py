@@ -17,7 +17,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 from chaos.inside import emit, point
 from targets.trainer import defects
 from targets.trainer.settings import Settings
-from targets.trainer.wire import Caller, Frame, Refused, digest
+from targets.trainer.wire import Budget, Caller, Frame, Refused, digest
 from targets.trainer.worker.group import Group
 from targets.trainer.worker.state import PARTS, TrainState
 
@@ -54,13 +54,15 @@ class Vault:
         self._staging = staging / f"rank-{group.rank}"
         shutil.rmtree(self._staging, ignore_errors=True)  # an earlier incarnation's
 
-    def save(self, tensors: dict[str, Tensor], generation: int, step: int) -> list[dict[str, Any]]:
+    def save(
+        self, tensors: dict[str, Tensor], generation: int, step: int, budget: Budget | None = None
+    ) -> list[dict[str, Any]]:
         """Write this rank's shards; they are durable at the store when it returns. A collective of the group."""
         folder = self._staging / f"save-{generation:06d}"
         writer = FileSystemWriter(folder, single_file_per_rank=True, sync_files=False, thread_count=1)
         save(tensors, storage_writer=writer, process_group=self._group.background)
         point("checkpoint.before_shard", generation=generation, rank=self._group.rank, epoch=self._epoch)
-        shards = [self._put(path, generation, step) for path in sorted(folder.iterdir(), reverse=True)]
+        shards = [self._put(path, generation, step, budget) for path in sorted(folder.iterdir(), reverse=True)]
         shutil.rmtree(folder)
         return shards
 
@@ -98,12 +100,11 @@ class Vault:
         self._load(state, older, ("model", "optimizer"))
         return older
 
-    def _put(self, path: Path, generation: int, step: int) -> dict[str, Any]:
+    def _put(self, path: Path, generation: int, step: int, budget: Budget | None) -> dict[str, Any]:
         body = path.read_bytes()
         shard: dict[str, Any] = {"name": path.name, "length": len(body), "digest": digest(body)}
-        self._store.call(
-            "shard.put", token=self._epoch, body=body, generation=generation, step=step, rank=self._group.rank, **shard
-        )
+        facts = {"generation": generation, "step": step, "rank": self._group.rank, **shard}
+        self._store.call("shard.put", token=self._epoch, body=body, budget=budget, **facts)
         return shard
 
     def _load(self, state: TrainState, generation: int, parts: Sequence[str]) -> dict[str, Any]:

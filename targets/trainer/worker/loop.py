@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import traceback
@@ -14,7 +15,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from chaos.inside import emit, hello, point
 from targets.trainer import defects
 from targets.trainer.settings import Address, Place, Settings
-from targets.trainer.wire import Caller, Frame, Refused, Unreachable
+from targets.trainer.wire import Budget, Caller, Frame, Refused, Unreachable
 from targets.trainer.worker import group, model
 from targets.trainer.worker.checkpoint import Damaged, Restored, Vault
 from targets.trainer.worker.control import Control, Regroup, Retirement, leave
@@ -190,7 +191,9 @@ class Worker:
             self._settle()
         control.phase = "saving"
         control.tell("ready", step=trainer.step, loss=loss)
-        generation = control.order("save")["generation"]
+        order = control.order("save")
+        generation = order["generation"]
+        budget = Budget.of(self._settings, order.get("within", 20.0), order.get("retries", math.inf))
         state, entries = trainer.state.fingerprint()
         facts = {"generation": generation, "step": trainer.step, "state": state}
         who = {"rank": self._start.rank, "epoch": self._start.epoch}
@@ -199,7 +202,7 @@ class Worker:
         if self._settings.restart == "warm":
             cut = Restored(generation, trainer.step, self._start.world)
             self._memory.keep(Held(cut, self._start.rank, own(snapshot), Fingerprint(state, entries)))
-        arguments = (snapshot, generation, trainer.step, state)
+        arguments = (snapshot, generation, trainer.step, state, budget)
         self._behind = threading.Thread(target=self._save, args=arguments, name="save")
         self._behind.start()
         if self._settings.save == "sync":
@@ -216,16 +219,18 @@ class Worker:
         self._control.order("release")
         self._control.phase = "training"
 
-    def _save(self, tensors: dict[str, torch.Tensor], generation: int, step: int, state: dict[str, str]) -> None:
+    def _save(
+        self, tensors: dict[str, torch.Tensor], generation: int, step: int, state: dict[str, str], budget: Budget
+    ) -> None:
         began = time.monotonic()
         try:
-            shards = self._vault.save(tensors, generation, step)
+            shards = self._vault.save(tensors, generation, step, budget)
             time.sleep(max(began + self._settings.save_seconds - time.monotonic(), 0.0))
         except (Unreachable, Refused, RuntimeError, OSError, CheckpointException) as error:
             if isinstance(error, Refused) and error.error == "stale-epoch":
                 if self._settings.restart == "warm" and self._control.regroups(self._settings.member_ttl):
                     return  # fenced off from the old group, and wanted in the next
                 self._retirement.retire("stale-epoch")
-            self._control.tell("unsaved", generation=generation, reason=str(error))
+            self._control.tell("unsaved", generation=generation, reason=str(error), retried=budget.spent)
         else:
-            self._control.tell("saved", generation=generation, shards=shards, state=state)
+            self._control.tell("saved", generation=generation, shards=shards, state=state, retried=budget.spent)

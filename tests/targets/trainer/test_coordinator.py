@@ -137,10 +137,11 @@ async def test_a_job_whose_leader_died_over_the_last_commit_is_completed_by_its_
     assert [e["step"] for e in cluster.events.of("checkpoint.committed")] == [10, 20]
 
 
-async def test_a_store_whose_disk_is_full_costs_a_round_and_not_the_job(
-    make: MakeCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("times", "failures"), [(1, 0), (2, 0), (4, 1)])
+async def test_trouble_with_the_disk_of_the_store_is_retried_and_beyond_the_budget_costs_a_round_and_not_the_job(
+    make: MakeCluster, monkeypatch: pytest.MonkeyPatch, times: int, failures: int
 ) -> None:
-    write, full = durable.Disk.write, [errno.ENOSPC]
+    write, full = durable.Disk.write, [errno.ENOSPC] * times
 
     def write_or_not(disk: durable.Disk, path: Path, data: bytes, **how: bool) -> None:
         if path.name == "decision.json" and "000002" in path.parent.name and full:
@@ -148,12 +149,14 @@ async def test_a_store_whose_disk_is_full_costs_a_round_and_not_the_job(
         write(disk, path, data, **how)
 
     monkeypatch.setattr(durable.Disk, "write", write_or_not)
-    cluster = make()
+    cluster = make(retries=2)
     async with cluster.running():
         assert await cluster.end() == 0
-    (failure,) = cluster.events.of("failure.detected")
-    assert failure["member"] == "store"
-    assert [e["step"] for e in cluster.events.of("checkpoint.committed")] == [10, 20, 30]
+    events = cluster.events
+    assert [e["member"] for e in events.of("failure.detected")] == ["store"] * failures
+    assert len(events.of("call.retried", op="generation.decide")) == min(times, 2)
+    assert len(events.of("path.exercised", name="storage.retry")) == 1 - failures
+    assert [e["step"] for e in events.of("checkpoint.committed")] == [10, 20, 30]
 
 
 async def test_a_leader_that_was_cut_off_is_refused_by_the_store_and_steps_down(

@@ -12,8 +12,10 @@ from contextlib import closing, contextmanager
 import anyio
 import pytest
 
-from targets.trainer.settings import Address
+from targets.trainer import defects
+from targets.trainer.settings import Address, Settings
 from targets.trainer.wire import (
+    Budget,
     Caller,
     Frame,
     Garbled,
@@ -155,3 +157,85 @@ def test_a_task_gives_up_at_its_deadline_and_takes_no_for_an_answer() -> None:
         anyio.run(call, address, 1.0)
     with serving(lambda _, line: None) as address, pytest.raises(Unreachable):
         anyio.run(call, address, 0.15)
+
+
+class Clock:
+    """Stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_budget_is_one_deadline_and_one_number_of_retries_for_all_who_share_it() -> None:
+    clock = Clock()
+    budget = Budget(10.0, 3, clock=clock)
+    assert budget.allows(0.1)
+    budget.charge(1)
+    assert (budget.retries, budget.spent) == (1, 2)
+    clock.now = 9.5
+    assert not budget.allows(0.5)
+    assert budget.allows(0.4)
+    assert not budget.allows(0.0)  # none is left
+
+
+def test_calls_of_one_round_share_its_retries() -> None:
+    with serving(lambda _, line: None) as address:  # nobody is ever answered
+        caller, budget = Caller(address, "m"), Budget(10.0, 3)
+        with pytest.raises(Unreachable):
+            caller.call("say", budget=budget)
+        assert budget.spent == 3
+        with pytest.raises(Unreachable):
+            caller.call("say", budget=budget)
+        assert budget.spent == 3
+        caller.close()
+
+
+def sick(times: int) -> Serve:
+    """The disk is in trouble for the first so many calls."""
+    left = [times]
+
+    def serve(_: int, line: Line) -> None:
+        while True:
+            call = line.receive()
+            left[0] -= 1
+            answer = {"ok": True} if left[0] < 0 else {"ok": False, "error": "storage", "reason": "EIO"}
+            line.send({"id": call["id"], **answer})
+
+    return serve
+
+
+def test_trouble_with_a_disk_is_retried_under_a_budget_and_told_once_that_is_spent() -> None:
+    settings = Settings()
+    with serving(sick(2)) as address:
+        caller = Caller(address, "m")
+        budget = Budget.of(settings, 10.0, 5)
+        assert caller.call("take", budget=budget)["ok"]
+        assert budget.spent == 2
+        caller.close()
+    with serving(sick(2)) as address:
+        caller = Caller(address, "m")
+        with pytest.raises(Refused, match="storage"):
+            caller.call("take", budget=Budget.of(settings, 10.0, 1))
+        caller.close()
+
+
+def test_deliberate_bugs_retry_nothing_or_without_end() -> None:
+    clock = Clock()
+    assert not Budget.of(Settings(defect=defects.NO_RETRY), 10.0, 5, clock=clock).allows(0.1)
+    unbounded = Budget.of(Settings(defect=defects.RETRY_UNBOUNDED), 10.0, 0, clock=clock)
+    clock.now = 1e6
+    assert unbounded.allows(0.4)
+    assert not Budget.of(Settings(), 10.0, 0).allows(0.1)
+
+
+def test_a_first_try_is_made_however_late_the_round_is() -> None:
+    clock = Clock()
+    budget = Budget.of(Settings(), 1.0, 5, clock=clock)
+    clock.now = 5.0
+    with serving(echo) as address:
+        caller = Caller(address, "m")
+        assert caller.call("say", word="late", budget=budget)["said"] == "late"
+        caller.close()
