@@ -47,6 +47,7 @@ async def examine_async(driver: Driver | None) -> tuple[Row, ...]:
         "lab": lambda: lab(driver),
         "netem": netem,
         "fuse": fuse,
+        "power cut": power_cut,
         "docker": docker,
         "slurm": slurm,
         "nvml": nvml,
@@ -169,13 +170,55 @@ async def netem() -> list[Row]:
     return [Row(name="netem", ok=False, detail=reason, fix="see user namespaces; pip install 'mlchaos[network]'")]
 
 
+FUSE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+user, group = os.geteuid(), os.getegid()
+if libc.unshare(0x10000000 | 0x00020000):
+    sys.exit(f"no mount namespace: {os.strerror(ctypes.get_errno())}")
+for name, id in (("uid_map", user), ("setgroups", None), ("gid_map", group)):
+    with open(f"/proc/self/{name}", "w") as file:
+        file.write("deny" if id is None else f"{id} {id} 1")
+try:
+    device = os.open("/dev/fuse", os.O_RDWR)
+except OSError as error:
+    sys.exit(f"/dev/fuse: {error.strerror}")
+data = f"fd={device},rootmode=40000,user_id={user},group_id={group}".encode()
+if libc.mount(b"doctor", b"/mnt", b"fuse", ctypes.c_ulong(6), data):
+    sys.exit(f"fuse cannot be mounted: {os.strerror(ctypes.get_errno())}")
+os.environ["FUSE_LIBRARY_NAME"] = "fuse3"
+try:
+    import mfusepy
+except ImportError:
+    sys.exit("mfusepy is not installed")
+except (OSError, AttributeError) as error:
+    sys.exit(f"libfuse 3 is missing: {error}")
+print(f"mounted in a namespace; libfuse {mfusepy.fuse_version_major}.{mfusepy.fuse_version_minor}")
+"""
+
+
 async def fuse() -> list[Row]:
-    try:
-        os.close(os.open("/dev/fuse", os.O_RDWR))
-    except OSError as error:
+    """The fault file system: its device, a mount that nobody else sees, its library."""
+    code, output = await _python(FUSE, site=True)
+    said = output.splitlines()[-1] if output else f"exit code {code}"
+    if not code:
+        return [Row(name="fuse", ok=True, detail=said)]
+    fix = "see user namespaces"
+    if "/dev/fuse" in said:
         fix = "modprobe fuse, and the right to open /dev/fuse (in a container: --device /dev/fuse)"
-        return [Row(name="fuse", ok=False, detail=f"/dev/fuse: {error.strerror}", fix=fix)]
-    return [Row(name="fuse", ok=True, detail="/dev/fuse")]
+    elif "libfuse" in said or "mfusepy" in said:
+        fix = "apt-get install libfuse3-3; pip install 'mlchaos[storage]'"
+    return [Row(name="fuse", ok=False, detail=said, fix=fix)]
+
+
+async def power_cut() -> list[Row]:
+    """What loses what was not synced: a file system of our own that is really shut down, as it is done in a run."""
+    program = Path(__file__).with_name("drivers") / "process" / "fit_disk.py"
+    with tempfile.TemporaryDirectory(prefix="chaos-doctor-") as folder:
+        code, output = await _run(sys.executable, "-I", "-S", str(program), "--try", folder)
+    said = output.splitlines()[-1] if output else f"exit code {code}"
+    fix = "run as root (CAP_SYS_ADMIN) on a machine with loop devices (modprobe loop) and mkfs.ext4 (e2fsprogs)"
+    return [Row(name="power cut", ok=not code, detail=said, fix=fix if code else "")]
 
 
 async def docker() -> list[Row]:

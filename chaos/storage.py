@@ -1,11 +1,13 @@
-"""What a target can do about power and disks, beside what `chaos.api` says: contracts between faults and drivers."""
+"""What faults of power, disks and file systems may ask of a target: the rest of `chaos.api` for them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, runtime_checkable
 
-from chaos.api import JSON
+import msgspec
+
+from chaos.api import JSON, Member
 
 
 @runtime_checkable
@@ -33,3 +35,42 @@ class Disks(Protocol):
 @runtime_checkable
 class PoweredDisks(Power, Disks, Protocol):
     """Nodes can lose their power, and their disks what was not synced."""
+
+
+class Lie(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member's view of its files changes.
+
+    `bit-rot`: reads give the byte at the share `at` of a file with the bits of `mask` turned. `short-read`: reads give
+    the share `keep` of what is there. `torn-write`: the first share `keep` of a write reaches the file, and all of it
+    is acknowledged. `throttle`: reads and writes share a line of `rate` bytes a second. `stale-metadata`: names and
+    attributes are those of the moment at which it began. Short reads and torn writes hit the operations from `first`
+    to `last` of those that match.
+    """
+
+    kind: Literal["bit-rot", "short-read", "torn-write", "throttle", "stale-metadata"]
+    path: str  # a glob below the data, as in `chaos.trigger.OnFile`
+    at: float = 0.5
+    mask: int = 1
+    keep: float = 0.5
+    rate: int = 0
+    first: int = 1
+    last: int | None = None
+
+
+class Told(Protocol):
+    """A lie that stands."""
+
+    async def hit(self, before: Callable[[], None]) -> JSON:
+        """Wait until somebody was told it first; the proof."""
+
+    async def lift(self) -> JSON:
+        """The truth again; how often it was told, to whom. May be called twice."""
+
+
+@runtime_checkable
+class Views(Protocol):
+    """Members see their files through a file system of the harness."""
+
+    async def lie(self, lie: Lie, members: Sequence[Member]) -> Told:
+        """From now on, have the views of these members tell it, and of nobody else; NotLanded for a member that sees
+        the bare files."""

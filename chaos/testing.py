@@ -25,7 +25,7 @@ import msgspec
 from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Layout, Member, Slot, Target, Undo
 from chaos.errors import NotLanded
 from chaos.fake_network import FakeNetwork
-from chaos.fake_power import FakePower
+from chaos.fake_storage import FakePower, FakeViews
 from chaos.fileops import Rule
 from chaos.history import Event
 from chaos.selection import select
@@ -100,8 +100,8 @@ class Recorder:
         self._news = anyio.Event()
 
 
-class FakeTarget(FakeNetwork, FakePower):
-    """Implements Target, Signals, Links, Checkpoints, Hooks, Taps, PoweredDisks in memory; what is armed hits at once.
+class FakeTarget(FakeNetwork, FakePower, FakeViews):
+    """Implements Target, Signals, Links, Checkpoints, Hooks, Taps, PoweredDisks, Views in memory; what is armed hits.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
     `stubborn`: names of members that SIGTERM does not end; others end `grace` seconds after it.
@@ -151,7 +151,7 @@ class FakeTarget(FakeNetwork, FakePower):
         stopped = {m.name for m in self._members if self.state(m) == "T"}
         hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
         hooked |= {tapped.rule.path for tapped in self.rules}
-        hooked |= {f"dark {node}" for node in self.dark} | self.disturbed()
+        hooked |= {f"dark {node}" for node in self.dark} | self.disturbed() | self.lied()
         return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
 
     async def wait_ready(self) -> None:

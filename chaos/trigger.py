@@ -148,6 +148,11 @@ def matches_path(pattern: str, path: str) -> bool:
     return _glob(pattern).fullmatch(path) is not None
 
 
+def regex(pattern: str) -> str:
+    """The same glob for those who know only regular expressions."""
+    return _glob(pattern).pattern
+
+
 @cache
 def _glob(pattern: str) -> re.Pattern[str]:
     out, place = "", 0

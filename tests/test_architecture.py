@@ -44,7 +44,7 @@ LAYERS = {
     "registry": 3,
     "testing": 3,
     "fake_network": 3,
-    "fake_power": 3,
+    "fake_storage": 3,
     "catalogue": 3,
 }
 HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}

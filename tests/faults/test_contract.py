@@ -46,7 +46,12 @@ from chaos.faults.process.kill_agent import KillAgent
 from chaos.faults.process.oom import Oom
 from chaos.faults.process.preempt import Preempt
 from chaos.faults.process.restart_loop import RestartLoop
+from chaos.faults.storage.bit_rot import BitRot
 from chaos.faults.storage.power_cut import PowerCut
+from chaos.faults.storage.short_read import ShortRead
+from chaos.faults.storage.stale_metadata import StaleMetadata
+from chaos.faults.storage.throttle import Throttle
+from chaos.faults.storage.torn_write import TornWrite
 from chaos.registry import Registry
 from chaos.testing import SLOTS, check_fault
 
@@ -91,8 +96,13 @@ FAULTS: dict[str, Fault[Any]] = {
     "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),
     "process.oom": Oom(members=NODE_1),
     "process.preempt": Preempt(members=NODE_1, grace=1.0),
+    "storage.bit-rot": BitRot(members=NODE_1, path="store/**"),
     "storage.power-cut": PowerCut(members=NODE_1),
     "process.restart-loop": RestartLoop(members=NODE_1),
+    "storage.short-read": ShortRead(members=NODE_1, path="store/**"),
+    "storage.stale-metadata": StaleMetadata(members=NODE_1),
+    "storage.throttle": Throttle(members=NODE_1, rate=1_000_000),
+    "storage.torn-write": TornWrite(members=NODE_1, path="store/**"),
 }
 
 PLACES = {"network.majorities-ring": [Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(5)]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.disk import Disk
+from chaos.drivers.process.fittings.fuse import Fuse
 from chaos.drivers.process.fittings.groups import Grouping
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
 from chaos.drivers.process.fittings.streams import Streams
@@ -16,6 +17,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Delay,
     Streams,
     Disk,
+    Fuse,
     Tap,  # last: what others do in a member's process before its program is no business of it
     Grouping,
 )

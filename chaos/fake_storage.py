@@ -1,14 +1,16 @@
-"""The power of `chaos.testing.FakeTarget`: nodes that go dark and come back, disks that lose nothing, in memory."""
+"""The storage of `chaos.testing.FakeTarget`, in memory: nodes that go dark and come back, disks that lose nothing, lies
+about files that hit at once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio.lowlevel
 
 from chaos.api import JSON, Member
 from chaos.errors import NotLanded
+from chaos.storage import Lie
 
 
 class FakePower(ABC):
@@ -48,3 +50,44 @@ class FakePower(ABC):
     async def lose_unsynced(self, path: str) -> JSON:
         await anyio.lowlevel.checkpoint()
         return {"mechanism": "fake", "folder": path, "lost": []}
+
+
+class FakeViews:
+    """Implements Views; on a numb target everybody sees the bare files."""
+
+    numb = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lies: list[FakeTold] = []
+
+    def lied(self) -> frozenset[str]:
+        """What stands now."""
+        return frozenset(f"{told.lie.kind} {name}" for told in self.lies for name in told.names)
+
+    async def lie(self, lie: Lie, members: Sequence[Member]) -> FakeTold:
+        await anyio.lowlevel.checkpoint()
+        if self.numb:
+            raise NotLanded(f"{members[0].name} sees the bare folder")
+        told = FakeTold(self, lie, tuple(m.name for m in members))
+        self.lies.append(told)
+        return told
+
+
+class FakeTold:
+    """Implements Told: hits as soon as somebody asks."""
+
+    def __init__(self, views: FakeViews, lie: Lie, names: tuple[str, ...]) -> None:
+        self._views = views
+        self.lie, self.names = lie, names
+
+    async def hit(self, before: Callable[[], None]) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        before()
+        return {"mechanism": "fake", "path": self.lie.path}
+
+    async def lift(self) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self in self._views.lies:
+            self._views.lies.remove(self)
+        return {"hits": 1}
