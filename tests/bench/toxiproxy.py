@@ -1,4 +1,4 @@
-"""The embedded proxy beside a direct connection, and beside a Toxiproxy server where `TOXIPROXY_SERVER` names its binary.
+"""The embedded proxy beside a direct connection, and a Toxiproxy server where `TOXIPROXY_SERVER` names its binary.
 
 All run in turn, several rounds, on the same two cores: how a proxy compares with no proxy depends on where its threads
 run, so only ours against the real server, measured in the same minute, has a goal. `python -m tests.bench.toxiproxy`
@@ -12,7 +12,6 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,7 +67,9 @@ def _costs(ways: list[Way]) -> Iterator[Figure]:
         values = {way.name: median(found[way.name, what]) for way in ways if (way.name, what) in found}
         name, note = f"proxy: {what.rpartition(', ')[0]}", f"median of {ROUNDS} rounds"
         if "direct" in values:
-            yield Figure(what=name, unit=unit, ours=values["ours"], beside=values["direct"], against="direct", note=note)
+            yield Figure(
+                what=name, unit=unit, ours=values["ours"], beside=values["direct"], against="direct", note=note
+            )
         if "real" in values:
             yield Figure(
                 what=f"{name}, against the real server", unit=unit, ours=values["ours"], beside=values["real"],
@@ -236,8 +237,8 @@ def _exactness(way: Way) -> Iterator[Figure]:
             times = [_timed(lambda sock=sock: _round_trip(sock)) for _ in range(max(20, 400 // latency))]  # type: ignore[misc]
         call(way.api, "DELETE", f"{toxics}/latency_downstream")
         yield Figure(
-            what=f"proxy: latency {latency} ms, p50 above it", unit="ms", ours=median(times) * 1000 - latency, bound=0.5,
-            note=f"p99 {percentile(times, 0.99) * 1000 - latency:+.2f}",
+            what=f"proxy: latency {latency} ms, p50 above it", unit="ms", bound=0.5,
+            ours=median(times) * 1000 - latency, note=f"p99 {percentile(times, 0.99) * 1000 - latency:+.2f}",
         )  # fmt: skip
     for rate, bound in ((100, 1.0), (1000, 1.0), (10_000, 1.0), (100_000, 10.0)):
         yield Figure(
@@ -276,7 +277,9 @@ def _control(way: Way) -> Iterator[Figure]:
         _round_trip(sock)
         times = [_timed(pair) for _ in range(300)]
         note = "on one connection, with one client open"
-        yield Figure(what="proxy: add and delete a toxic, p50", unit="ms", ours=median(times) * 1000, bound=1, note=note)
+        yield Figure(
+            what="proxy: add and delete a toxic, p50", unit="ms", ours=median(times) * 1000, bound=1, note=note
+        )
     for what, method, path in (
         ("removal of a toxic", "DELETE", "/proxies/source/toxics/latency_downstream"),
         ("a reset", "POST", "/reset"),
