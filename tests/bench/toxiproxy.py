@@ -105,7 +105,7 @@ def _proxied(name: str, api: int, direct: Way, pid: int) -> Way:
     for kind, port in (("echo", direct.echo), ("sink", direct.sink), ("source", direct.source)):
         about = {"name": kind, "listen": "127.0.0.1:0", "upstream": f"127.0.0.1:{port}"}
         ports.append(int(call(api, "POST", "/proxies", about)["listen"].rpartition(":")[2]))
-    return Way(name, *ports, api, pid)
+    return Way(name, ports[0], ports[1], ports[2], api, pid)
 
 
 def call(api: int, method: str, path: str, body: Any = None) -> Any:
