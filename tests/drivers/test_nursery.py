@@ -25,10 +25,15 @@ sys.path.append(os.environ["CHAOS_SOURCE"])
 import heavy
 from chaos.inside import emit, hello
 
+def name(number):
+    handler = signal.getsignal(number)
+    return getattr(handler, "name", None) or handler.__name__
+
 hello(sys.argv[1], role="program")
 emit(
     "it.runs", imported_by=heavy.PID, pid=os.getpid(), ppid=os.getppid(), name=__name__, cwd=os.getcwd(),
     argv=sys.argv[1:], host=os.uname().nodename, node=os.environ["CHAOS_NODE"], first=sys.path[0],
+    signals=[name(n) for n in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM)],
 )
 print("said on stdout")
 print("said on stderr", file=sys.stderr)
@@ -72,6 +77,9 @@ async def test_what_members_share_is_imported_once_and_else_they_are_their_own(w
         assert a.data["ppid"] == b.data["ppid"]  # the process that reaps and ends them
         assert (a.data["name"], a.data["cwd"], a.data["first"]) == ("__main__", str(workdir), str(workdir))
         assert (a.data["argv"], b.data["argv"]) == (["a"], ["b", "word"])
+        handlers = (signal.SIG_IGN, signal.SIG_IGN, signal.default_int_handler, signal.SIG_DFL)
+        names = [handler.name if isinstance(handler, signal.Handlers) else handler.__name__ for handler in handlers]
+        assert a.data["signals"] == names, "as an interpreter has them"
         assert (a.data["node"], b.data["node"]) == ("n-a", "n-b")
         if lab:
             assert (a.data["host"], b.data["host"]) == ("n-a", "n-b")

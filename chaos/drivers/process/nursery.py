@@ -71,6 +71,9 @@ def born(request: dict[str, Any], fds: list[int], go: int, told: int) -> bool:
     except OSError as error:
         os.write(told, f" {error}".encode())
         return False
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as an interpreter has them that was executed
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for fd in fds:
         os.close(fd)
     os.close(told)
