@@ -44,6 +44,9 @@ ACK_BEFORE_FSYNC: Final = "ack-before-fsync"
 RESTART_ON_TRANSIENT: Final = "restart-on-transient"
 NO_RETRY: Final = "no-retry"
 RETRY_UNBOUNDED: Final = "retry-unbounded"
+ANSWERS_UNHEEDED: Final = "answers-unheeded"
+HALF_SHARD_ACCEPTED: Final = "half-shard-accepted"
+UPLOAD_TRUSTED: Final = "upload-trusted"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -81,6 +84,9 @@ DEFECTS: Final = {
     RESTART_ON_TRANSIENT: "whoever is suspected is taken for lost at once",
     NO_RETRY: "the first try of a call of the store is the last",
     RETRY_UNBOUNDED: "calls of the store are retried without end",
+    ANSWERS_UNHEEDED: "an agent does not mind that nobody answers its heartbeats",
+    HALF_SHARD_ACCEPTED: "the store writes a shard as it comes, and a name that is there counts as stored",
+    UPLOAD_TRUSTED: "a shard counts as stored once it was sent, and the store does not look",
 }
 
 

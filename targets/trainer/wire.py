@@ -61,6 +61,14 @@ class Garbled(ConnectionError):
     """The peer sent something that is no frame; the connection is of no more use."""
 
 
+class Truncated(ConnectionError):
+    """The peer closed the connection in the middle of a frame: its header, and what came of its body."""
+
+    def __init__(self, header: dict[str, Any], body: bytes) -> None:
+        self.header, self.body = header, body
+        super().__init__("the peer closed the connection")
+
+
 def digest(data: bytes) -> str:
     """How shards and manifests are named by their content."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
@@ -209,7 +217,10 @@ class Line:
     def receive(self) -> Frame:
         """The next frame; ConnectionError at the end of the stream. After a TimeoutError the line is of no more use."""
         header, size = decode_header(self._exactly(header_length(self._exactly(LENGTH.size))))
-        return Frame(header, self._exactly(size) if size else b"")
+        try:
+            return Frame(header, self._exactly(size) if size else b"")
+        except Truncated as cut:
+            raise Truncated(header, cut.body) from None
 
     def close(self) -> None:
         """Close; wakes a thread that receives."""
@@ -222,7 +233,7 @@ class Line:
         while got < size:
             more = self._socket.recv_into(memoryview(data)[got:])
             if not more:
-                raise ConnectionError("the peer closed the connection")
+                raise Truncated({}, bytes(data[:got]))
             got += more
         return bytes(data)
 

@@ -13,6 +13,7 @@ import time
 import msgspec
 
 from chaos.inside import emit, recovery_path
+from targets.trainer import defects
 from targets.trainer.agent.leader import Leader
 from targets.trainer.agent.workers import Workers
 from targets.trainer.settings import Place, Settings
@@ -62,20 +63,25 @@ class Agent:
             now = time.monotonic()
             if now >= self._gone_by:
                 return
-            if now >= min(leader.expires, joining):
+            if now >= min(self._patience(leader), joining):
                 raise TimeoutError("the lease ran out" if leader.expires <= now else "no answer to join")
             if leader.expires < float("inf"):
                 joining = float("inf")
                 if now >= next_beat:
                     next_beat = now + leader.heartbeat
                     leader.ask("heartbeat", **self._identity, workers=self._workers.ranks)
-            wait = min(leader.expires, joining, next_beat or joining, self._gone_by) - time.monotonic()
+            wait = min(self._patience(leader), joining, next_beat or joining, self._gone_by) - time.monotonic()
             ready, _, _ = select.select([leader.fileno(), self._wake.fileno()], [], [], max(wait, 0.0))
             if self._wake.fileno() in ready:
                 self._on_signal(leader)
             if leader.fileno() in ready:
                 for frame in leader.read():
                     self._obey(leader, frame)
+
+    def _patience(self, leader: Leader) -> float:
+        """Until when the leader may leave heartbeats unanswered: as long as the lease lasts that its answers renew."""
+        unheeded = defects.active(self._settings, defects.ANSWERS_UNHEEDED)
+        return float("inf") if unheeded else leader.expires
 
     def _obey(self, leader: Leader, frame: Frame) -> None:
         match frame["op"]:
