@@ -71,9 +71,9 @@ def numeric(text: str) -> Address | None:
         return None
 
 
-def same(one: str, other: str) -> bool:
-    """Whether two places to listen are one. Raises ValueError."""
-    return one == other or local(one) == local(other)
+def same(old: str, new: str) -> bool:
+    """Whether to listen at the new place is to stay. Raises ValueError where that is none."""
+    return old == str(local(new))
 
 
 def bind(text: str) -> socket.socket:

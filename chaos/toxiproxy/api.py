@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qs, unquote_to_bytes
 
 from chaos.toxiproxy import decode, metrics
+from chaos.toxiproxy.addresses import ANYWHERE_LOCAL
 from chaos.toxiproxy.collection import Collection
 from chaos.toxiproxy.errors import ApiError
 from chaos.toxiproxy.events import Log
@@ -114,7 +115,7 @@ class Api:
         return _json(200, {proxy.name: proxy.shown() for proxy in self._collection.all()})
 
     def _create_proxy(self, call: Call, query: str) -> Answer:
-        return _json(201, self._collection.create(decode.wanted(decode.first_value(call.body))).shown())
+        return _json(201, self._collection.create(decode.wanted(call.body)).shown())
 
     def _proxy(self, call: Call, query: str, name: str) -> Answer:
         return _json(200, self._collection.get(name).shown())
@@ -125,7 +126,7 @@ class Api:
         decode.field(fields, "name", "")
         self._collection.update(
             proxy,
-            listen=decode.field(fields, "listen", proxy.listen),
+            listen=decode.field(fields, "listen", proxy.listen) or ANYWHERE_LOCAL,
             upstream=decode.field(fields, "upstream", proxy.upstream),
             enabled=decode.field(fields, "enabled", proxy.enabled),
         )

@@ -65,28 +65,37 @@ def number(fields: Mapping[str, Any], name: str, default: float) -> float:
 # --- proxies ---------------------------------------------------------------------------------------------------------
 
 
-def wanted(value: Any, place: str = "") -> Wanted:
-    """A proxy to be made; `place` is said of a field that is missing."""
+def wanted(body: bytes) -> Wanted:
+    """A proxy to be made."""
+    return _complete(_described(first_value(body)))
+
+
+def all_wanted(body: bytes) -> list[Wanted]:
+    """Several; all are read before one is found to lack something."""
+    value = first_value(body)
+    if not isinstance(value, list | None):
+        raise errors.bad_body(f"cannot read {_kind(value)} as a list of proxies")
+    described = [_described(entry) for entry in value or ()]
+    return [_complete(entry, f" at proxy {place}") for place, entry in enumerate(described, 1)]
+
+
+def _described(value: Any) -> Wanted:
     fields = members(value, "a proxy")
-    made = Wanted(
+    return Wanted(
         field(fields, "name", ""),
         field(fields, "upstream", ""),
         field(fields, "listen", "") or ANYWHERE_LOCAL,
         field(fields, "enabled", True),
     )
-    if not made.name:
+
+
+def _complete(described: Wanted, place: str = "") -> Wanted:
+    if not described.name:
         raise errors.missing(f"name{place}")
-    if not made.upstream:
+    if not described.upstream:
         raise errors.missing(f"upstream{place}")
-    check_name(made.name)
-    return made
-
-
-def all_wanted(body: bytes) -> list[Wanted]:
-    value = first_value(body)
-    if not isinstance(value, list | None):
-        raise errors.bad_body(f"cannot read {_kind(value)} as a list of proxies")
-    return [wanted(entry, f" at proxy {place}") for place, entry in enumerate(value or (), 1)]
+    check_name(described.name)
+    return described
 
 
 def check_name(name: str) -> None:

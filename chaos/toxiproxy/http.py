@@ -92,8 +92,10 @@ class Http(asyncio.Protocol):
         if answer.status != 204:
             headers.append(("Content-Length", str(len(answer.body))))
         reason = HTTPStatus(answer.status).phrase
-        parts = [h11.Response(status_code=answer.status, headers=headers, reason=reason.encode())]
-        self._send(*parts, *([h11.Data(data=answer.body)] if answer.body else []), h11.EndOfMessage())
+        parts: list[h11.Event] = [h11.Response(status_code=answer.status, headers=headers, reason=reason.encode())]
+        if answer.body and not (self._request is not None and self._request.method == b"HEAD"):
+            parts.append(h11.Data(data=answer.body))
+        self._send(*parts, h11.EndOfMessage())
 
     def _send(self, *events: h11.Event) -> None:
         self._transport.write(b"".join(self._http.send(event) or b"" for event in events))

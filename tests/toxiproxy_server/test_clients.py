@@ -91,6 +91,7 @@ def test_a_plain_connection_is_kept_open_over_many_calls(server: Server, echoing
     own = client.sock
     assert call("POST", "/proxies/plain/toxics", {"type": "latency"})[0] == 200
     assert call("GET", "/nope")[0] == 404
+    assert call("HEAD", "/nope") == (404, "")
     assert call("PUT", "/proxies")[0] == 405
     assert call("DELETE", "/proxies/plain/toxics/latency_downstream") == (204, "")
     assert call("DELETE", "/proxies/plain") == (204, "")
