@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 
 # `create` is an open that makes the file; `stat` any question about a name; a folder is synced by `fsync` too.
-FILE_OPS = (
-    "open", "create", "read", "write", "fsync", "rename", "unlink", "truncate", "mkdir", "rmdir", "link", "stat",
-)  # fmt: skip
+Op = Literal[
+    "open", "create", "read", "write", "fsync", "rename", "unlink", "truncate", "mkdir", "rmdir", "link", "stat"
+]
+FILE_OPS: tuple[Op, ...] = get_args(Op)
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +23,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     reported, and it does not happen. `drop`: it fails with `errno`, and what was written and not synced is lost.
     """
 
-    ops: tuple[str, ...]  # of FILE_OPS
+    ops: tuple[Op, ...]
     path: str  # a glob as in `chaos.trigger.OnFile`
     action: Literal["errno", "delay", "kill", "lie", "drop"]
     errno: int = 0

@@ -47,8 +47,16 @@ from chaos.faults.process.oom import Oom
 from chaos.faults.process.preempt import Preempt
 from chaos.faults.process.restart_loop import RestartLoop
 from chaos.faults.storage.bit_rot import BitRot
+from chaos.faults.storage.error import Error
+from chaos.faults.storage.failed_fsync import FailedFsync
+from chaos.faults.storage.full import Full
+from chaos.faults.storage.kill import Kill as KillAtFile
+from chaos.faults.storage.lost_write import LostWrite
+from chaos.faults.storage.lying_fsync import LyingFsync
 from chaos.faults.storage.power_cut import PowerCut
+from chaos.faults.storage.read_only import ReadOnly
 from chaos.faults.storage.short_read import ShortRead
+from chaos.faults.storage.slow import Slow
 from chaos.faults.storage.stale_metadata import StaleMetadata
 from chaos.faults.storage.throttle import Throttle
 from chaos.faults.storage.torn_write import TornWrite
@@ -97,6 +105,14 @@ FAULTS: dict[str, Fault[Any]] = {
     "process.oom": Oom(members=NODE_1),
     "process.preempt": Preempt(members=NODE_1, grace=1.0),
     "storage.bit-rot": BitRot(members=NODE_1, path="store/**"),
+    "storage.error": Error(path="**", members=NODE_1),
+    "storage.failed-fsync": FailedFsync(path="**", members=NODE_1),
+    "storage.full": Full(path="**", members=NODE_1),
+    "storage.kill": KillAtFile(path="**", members=NODE_1, ops=("rename",)),
+    "storage.lost-write": LostWrite(path="**", members=NODE_1),
+    "storage.lying-fsync": LyingFsync(path="**"),
+    "storage.read-only": ReadOnly(path="**", members=NODE_1),
+    "storage.slow": Slow(path="**", delay=1.0, members=NODE_1),
     "storage.power-cut": PowerCut(members=NODE_1),
     "process.restart-loop": RestartLoop(members=NODE_1),
     "storage.short-read": ShortRead(members=NODE_1, path="store/**"),

@@ -1,1 +1,1 @@
-"""Faults of disks and file systems."""
+"""Disks and file systems that fail, as a member sees them."""
