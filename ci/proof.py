@@ -1,7 +1,7 @@
 """Every experiment on the correct target and on each of its defects: the proof that the harness can turn red.
 
-`python -m ci.proof [-n N] [--jobs J] [--only EXPERIMENT] [--markdown FILE]`. Exit code 0 when every
-cell is as `ci/proof.yaml` says.
+`python -m ci.proof [-n N] [--jobs J] [--only EXPERIMENT] [--results FILE] [--markdown FILE]`. Exit code 0 when every
+cell is as `ci/proof.yaml` says, each time. `-n 0 --results FILE` only shows what was seen before.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Cell(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one run of a cell said."""
+    """What one run of a cell said. `cell` is its name as `--only` takes it."""
 
+    cell: str
     good: bool
     said: str
     seconds: float
@@ -77,7 +78,7 @@ def run(cell: Cell, out: Path) -> Outcome:
     good, said = judge(cell, done.returncode, verdict)
     if verdict is None and done.stderr:
         said += f": {done.stderr.strip().splitlines()[-1][:100]}"
-    return Outcome(good, said, seconds, str(folder))
+    return Outcome(name(cell), good, said, seconds, str(folder))
 
 
 def name(cell: Cell) -> str:
@@ -85,45 +86,69 @@ def name(cell: Cell) -> str:
     return f"{cell.experiment}/{cell.defect or 'correct'}"
 
 
-def row(cell: Cell, outcomes: list[Outcome]) -> str:
-    """Print what the runs of a cell said; its row of the table."""
-    good, runs = sum(o.good for o in outcomes), len(outcomes)
-    seconds = statistics.median(o.seconds for o in outcomes)
+def told(cell: Cell, outcome: Outcome) -> None:
+    """Print what one run said."""
     expected = f"fail: {cell.expected}" if cell.expected else "pass"
-    mark = "ok " if good == runs else "BAD"
-    print(
-        f"{mark} {cell.experiment:45} {cell.defect or '-':25} {expected:35} {good}/{runs} {seconds:5.1f}s", flush=True
-    )
+    mark = "ok " if outcome.good else "BAD"
+    print(f"{mark} {cell.experiment:45} {cell.defect or '-':25} {expected:35} {outcome.seconds:5.1f}s", flush=True)
+    if not outcome.good:
+        print(f"      said {outcome.said}; see {outcome.folder}", flush=True)
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """One row an experiment: how often the correct target passed, and how often each defect was caught by its check."""
+    seen: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        if not outcome.good:
-            print(f"      said {outcome.said}; see {outcome.folder}", flush=True)
-    return f"| {cell.experiment} | {cell.defect or '–'} | {expected} | {good}/{runs} | {seconds:.0f} s |"
+        seen.setdefault(outcome.cell, []).append(outcome)
+    rows: dict[str, list[str]] = {}
+    spent: dict[str, list[float]] = {}
+    for cell in cells():
+        if runs := seen.get(name(cell), []):
+            count = f"{sum(o.good for o in runs)}/{len(runs)}"
+            said = f"`{cell.defect}` → {cell.expected} {count}" if cell.defect else count
+            rows.setdefault(cell.experiment, []).append(said)
+            spent.setdefault(cell.experiment, []).extend(o.seconds for o in runs)
+    lines = ["| experiment | correct | defects, and the check that caught them | median |", "|---|---|---|---|"]
+    for experiment, said in rows.items():
+        correct = said.pop(0) if not said[0].startswith("`") else "–"
+        median = statistics.median(spent[experiment])
+        lines.append(f"| {experiment} | {correct} | {'; '.join(said) or '–'} | {median:.0f} s |")
+    return "\n".join(lines) + "\n"
+
+
+def remembered(path: Path | None) -> list[Outcome]:
+    """What earlier calls wrote there."""
+    if path is None or not path.exists():
+        return []
+    return [Outcome(*json.loads(line)) for line in path.read_text().splitlines()]
 
 
 def main() -> int:
-    """Run the table and print it row by row."""
+    """Run the table, once after the other, and print it run by run."""
     parser = argparse.ArgumentParser(prog="proof", description=__doc__)
     parser.add_argument("-n", type=int, default=1, help="runs of each cell (default 1)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--only", action="append", help="only this experiment, or experiment/defect; repeatable")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "proof", help="where the runs' folders go")
+    parser.add_argument("--results", type=Path, help="add what each run said to this file, and count those in it")
     parser.add_argument("--markdown", type=Path, help="also write the table there")
     call = parser.parse_args()
     chosen = [cell for cell in cells() if not call.only or {cell.experiment, name(cell)} & set(call.only)]
-    began, bad = time.monotonic(), 0
-    rows: list[str] = []
+    began, outcomes = time.monotonic(), remembered(call.results)
+    earlier = len(outcomes)
     with ThreadPoolExecutor(call.jobs) as pool:
-        tries = {cell: [pool.submit(run, cell, call.out) for _ in range(call.n)] for cell in chosen}
-        for cell, futures in tries.items():
-            outcomes = [future.result() for future in futures]
-            rows.append(row(cell, outcomes))
-            bad += sum(not outcome.good for outcome in outcomes)
+        for cell, future in [(cell, pool.submit(run, cell, call.out)) for _ in range(call.n) for cell in chosen]:
+            outcomes.append(future.result())
+            told(cell, outcomes[-1])
+            if call.results:
+                with call.results.open("a") as file:
+                    file.write(json.dumps(outcomes[-1]) + "\n")
     if call.markdown:
-        head = "| experiment | defect | expected | as expected | median |\n|---|---|---|---|---|\n"
-        call.markdown.write_text(head + "\n".join(rows) + "\n")
-    minutes = (time.monotonic() - began) / 60
-    print(f"{len(rows)} cells, {call.n} runs each, {bad} runs not as expected, {minutes:.1f} minutes")
-    return 0 if rows and not bad else 1
+        call.markdown.write_text(table(outcomes))
+    minutes, bad = (time.monotonic() - began) / 60, sum(not o.good for o in outcomes)
+    new = f"{len(outcomes) - earlier} runs in {minutes:.1f} minutes" + (f" and {earlier} before" if earlier else "")
+    print(f"{len({o.cell for o in outcomes})} cells, {new}; {bad} runs not as expected")
+    return 0 if outcomes and not bad else 1
 
 
 if __name__ == "__main__":

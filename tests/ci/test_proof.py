@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from chaos.load import load_experiment
-from ci.proof import Cell, cells, judge
+from ci.proof import Cell, Outcome, cells, judge, remembered, table
 from targets.trainer.defects import DEFECTS
 
 ROOT = Path(__file__).parents[2]
@@ -60,3 +60,25 @@ def test_a_correct_target_must_pass_and_not_just_be_inconclusive() -> None:
     assert judge(cell, 0, verdict(progress="pass"))[0]
     assert not judge(cell, 3, verdict(progress="unknown"))[0]
     assert not judge(cell, 3, None)[0]
+
+
+def outcome(cell: str, good: bool, seconds: float = 10.0) -> Outcome:
+    return Outcome(cell, good, "pass", seconds, "runs/x")
+
+
+def test_the_table_counts_the_runs_of_each_cell() -> None:
+    seen = [
+        outcome("kill_worker/correct", True, 10.0), outcome("kill_worker/correct", True, 30.0),
+        outcome("kill_worker/optimizer-empty", True, 12.0), outcome("kill_worker/optimizer-empty", False, 14.0),
+        outcome("control/short-timeout", True, 20.0),
+    ]  # fmt: skip
+    assert table(seen).splitlines()[2:] == [
+        "| kill_worker | 2/2 | `optimizer-empty` → state-complete 1/2 | 13 s |",
+        "| control | – | `short-timeout` → bounded-detection 1/1 | 20 s |",
+    ]
+
+
+def test_earlier_runs_are_remembered(tmp_path: Path) -> None:
+    assert remembered(None) == remembered(tmp_path / "none") == []
+    (tmp_path / "seen").write_text('["control/correct", true, "pass", 3.5, "runs/x"]\n')
+    assert remembered(tmp_path / "seen") == [Outcome("control/correct", True, "pass", 3.5, "runs/x")]
