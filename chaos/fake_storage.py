@@ -3,13 +3,16 @@ about files that hit at once."""
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import anyio.lowlevel
 
 from chaos.api import JSON, Member
 from chaos.errors import NotLanded
+from chaos.layout import Layout
 from chaos.storage import Lie
 
 
@@ -91,3 +94,21 @@ class FakeTold:
         if self in self._views.lies:
             self._views.lies.remove(self)
         return {"hits": 1}
+
+
+class FakeFiles:
+    """Implements Checkpoints, in a real folder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder: Path | None = None
+        self.checkpoints = Layout(
+            generation="gen-{number}", shards="shards/*", manifest="manifest.json", marker="COMMITTED", latest="latest"
+        )
+
+    def data_root(self) -> Path:
+        self.folder = self.folder or Path(tempfile.mkdtemp())
+        return self.folder
+
+    def layout(self) -> Layout:
+        return self.checkpoints

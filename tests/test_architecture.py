@@ -21,6 +21,7 @@ LAYERS = {
     "capabilities": 1,
     "ways": 1,
     "storage": 1,
+    "talk": 1,
     "experiment": 1,
     "layout": 1,
     "result": 1,
@@ -45,6 +46,7 @@ LAYERS = {
     "testing": 3,
     "fake_network": 3,
     "fake_storage": 3,
+    "fake_talk": 3,
     "catalogue": 3,
 }
 HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}

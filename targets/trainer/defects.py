@@ -36,6 +36,9 @@ ROLLBACK_ONCE: Final = "rollback-once"
 LOOK_ALIKE_BELIEVED: Final = "look-alike-believed"
 UNMARKED_IS_REMOVED: Final = "unmarked-is-removed"
 TRUST_LATEST: Final = "trust-latest"
+NO_FENCING_ON_COMMIT: Final = "no-fencing-on-commit"
+NO_FENCING_ON_SHARDS: Final = "no-fencing-on-shards"
+FENCE_AT_CONNECT: Final = "fence-at-connect"
 WARM_KEEPS_NEWER_STATE: Final = "warm-keeps-newer-state"
 SPARE_STARTS_AFRESH: Final = "spare-starts-afresh"
 NO_SHARD_FSYNC: Final = "no-shard-fsync"
@@ -76,6 +79,9 @@ DEFECTS: Final = {
     LOOK_ALIKE_BELIEVED: "nobody compares the number of a folder with what its manifest says",
     UNMARKED_IS_REMOVED: "a generation without its marker is garbage, decided or not",
     TRUST_LATEST: "restores what the file `latest` names",
+    NO_FENCING_ON_COMMIT: "the store looks at every token but that of a commit",
+    NO_FENCING_ON_SHARDS: "the store looks at every token but that of a shard",
+    FENCE_AT_CONNECT: "the store looks at the token of a connection's first call only",
     WARM_KEEPS_NEWER_STATE: "survivors of a warm restart keep what they trained since the checkpoint",
     SPARE_STARTS_AFRESH: "a promoted spare begins at the start of the data",
     NO_SHARD_FSYNC: "the store does not sync the content of shards",

@@ -60,6 +60,9 @@ from chaos.faults.storage.slow import Slow
 from chaos.faults.storage.stale_metadata import StaleMetadata
 from chaos.faults.storage.throttle import Throttle
 from chaos.faults.storage.torn_write import TornWrite
+from chaos.faults.writer.pause import Pause
+from chaos.faults.writer.replay import Replay
+from chaos.faults.writer.two_leaders import TwoLeaders
 from chaos.registry import Registry
 from chaos.testing import SLOTS, check_fault
 
@@ -99,6 +102,9 @@ FAULTS: dict[str, Fault[Any]] = {
     "network.reset": Reset(link="store", members=NODE_1),
     "network.slicer": Slicer(link="store", members=NODE_1, size=100),
     "network.slow-close": SlowClose(link="store", members=NODE_1, delay=1.0),
+    "writer.pause": Pause(members=NODE_1),
+    "writer.replay": Replay(link="store", match="commit"),
+    "writer.two-leaders": TwoLeaders(leader=Selector(roles=("coordinator",)), cut_from=NODE_1),
     "process.freeze": Freeze(members=NODE_1),
     "process.kill": Kill(members=NODE_1),
     "process.kill-agent": KillAgent(members=Selector(roles=("agent",))),

@@ -154,7 +154,7 @@ class Init:
                 reply["pid"] = self.fork(request, fds) if request["preloaded"] else self.start(request, fds)
                 send.append(os.pidfd_open(reply["pid"]))
             elif request["op"] == "socket":
-                send.append(self.network.socket_on(request["node"], request["kind"]))
+                send.append(self.network.socket_on(request["node"], request["kind"], request["family"]))
             else:
                 part = self.network if request["op"] in ("cut", "restore") else self.packets
                 reply["result"] = part.apply(request["op"], request)

@@ -118,10 +118,10 @@ class Network:
         finally:
             syscall("setns", self.home, CLONE_NEWNET)
 
-    def socket_on(self, node: str, kind: int) -> int:
+    def socket_on(self, node: str, kind: int, family: int) -> int:
         """A socket that belongs to the node, whoever gets it."""
         with self.inside(node):
-            return socket.socket(socket.AF_INET, kind).detach()
+            return socket.socket(family, kind).detach()
 
     def apply(self, op: str, request: dict[str, Any]) -> dict[str, Any]:
         """`cut` or `restore`; raises OSError or RuntimeError, whatever goes wrong."""

@@ -144,10 +144,10 @@ class Supervisor:
             raise NotLanded(reply.content["error"])
         return dict(reply.content["result"])
 
-    async def socket(self, node: str, kind: int) -> socket.socket:
+    async def socket(self, node: str, kind: int, family: int = socket.AF_INET) -> socket.socket:
         """A socket of that node, to be used from here: a connection made with it goes over the node's wire."""
         with anyio.CancelScope(shield=True):  # else a descriptor that came late would stay open
-            reply = await self._request("socket", {"node": node, "kind": int(kind)})
+            reply = await self._request("socket", {"node": node, "kind": int(kind), "family": int(family)})
         if reply.fd < 0:
             raise NotLanded(f"no socket on {node}: {reply.content.get('error')}")
         made = socket.socket(fileno=reply.fd)

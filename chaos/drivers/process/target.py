@@ -20,6 +20,7 @@ from chaos.drivers.process.events import follow
 from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.hooks import Hooking
 from chaos.drivers.process.limits import Limiting
+from chaos.drivers.process.listening import Listening
 from chaos.drivers.process.members import Live, Processes, exit_code, facts, own_pid, pid_of
 from chaos.drivers.process.power import GONE_WITHIN, Residents, end_residents
 from chaos.drivers.process.recipe import Recipe
@@ -30,14 +31,16 @@ from chaos.errors import NotLanded, TargetError, Unsupported
 DRAIN = 0.2  # seconds that what a dead member still has in its socket may take to arrive
 
 
-class ProcessTarget(Hooking, Limiting, Processes):
-    """Implements Target, Signals, Checkpoints, Hooks, Limits and Programs; takes what members say (`events.Sink`)."""
+class ProcessTarget(Hooking, Limiting, Listening, Processes):
+    """Implements Target, Signals, Checkpoints, Hooks, Limits, Programs and Hears; takes what members say
+    (`events.Sink`)."""
 
     def __init__(
         self, recipe: Recipe, stage: Stage, supervisor: Supervisor, tasks: TaskGroup, assembly: Assembly
     ) -> None:
         Processes.__init__(self)
         Hooking.__init__(self, stage)
+        Listening.__init__(self)
         Limiting.__init__(self)
         self.fittings = assembly.standing
         self._assembly = assembly
@@ -171,7 +174,7 @@ class ProcessTarget(Hooking, Limiting, Processes):
     def event(self, source: str, kind: str, data: JSON, t: float | None) -> None:
         if kind in ("member.started", "member.exited", "hook.hit"):
             kind, data = "target.malformed", {"line": str(data)[:200], "reason": f"only the harness says {kind}"}
-        self._stage.record(source, kind, data, t)
+        self.heard(self._stage.record(source, kind, data, t))
         if kind in self._awaited and not self._started.is_set():
             self._happened.add((source, kind))
             self._tell()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from chaos.faults.checkpoint.corrupt import damage
 from targets.trainer.store.ledger import Ledger
-from targets.trainer.wire import Refused
+from targets.trainer.wire import Refused, digest
 
 from .conftest import LiveStore, OpenStore
 from .recorded import Events
@@ -95,6 +96,44 @@ def test_without_fencing_an_old_token_writes(open_store: OpenStore) -> None:
         store.call("generation.commit", token=old, generation=1)
         (accepted,) = store.events.of("write.accepted", op="generation.commit")
         assert accepted["token"] < accepted["highest"]
+
+
+@pytest.mark.parametrize(
+    ("defect", "open_op"), [("no-fencing-on-commit", "generation.commit"), ("no-fencing-on-shards", "shard.put")]
+)
+def test_a_hole_in_the_fence_lets_one_operation_through(open_store: OpenStore, defect: str, open_op: str) -> None:
+    with open_store(defect=defect) as store:
+        old = lead(store)
+        store.save(old, 1, upto="decide")
+        store.call("epoch.advance", token=old, holder="coordinator-0", ttl=9, reason="r")
+        body = b"shard 0 of 1, long enough to rot"
+        facts = {"name": "__0_0.distcp", "step": 20, "rank": 0, "length": len(body), "digest": digest(body)}
+        calls: dict[str, dict[str, Any]] = {"shard.put": facts, "generation.commit": {}}
+        for op, fields in calls.items():
+            said = partial(store.call, op, body if op == "shard.put" else b"", token=old, generation=1, **fields)
+            if op == open_op:
+                said()
+            else:
+                with pytest.raises(Refused, match="stale-epoch"):
+                    said()
+        (accepted,) = [e for e in store.events.of("write.accepted") if e["token"] < e["highest"]]
+        assert accepted["op"] == open_op
+
+
+@pytest.mark.parametrize("defect", ["none", "fence-at-connect"])
+def test_an_old_connection_is_no_token(open_store: OpenStore, defect: str) -> None:
+    with open_store(defect=defect) as store:
+        old = lead(store)
+        store.call("epoch.advance", token=old, holder="coordinator-0", ttl=9, reason="r")
+        call = partial(store.call, "generation.begin", token=old, generation=1, step=20, world=2)
+        if defect == "none":
+            with pytest.raises(Refused, match="stale-epoch"):
+                call()
+        else:
+            call()
+        store.caller.close()  # the next one is a connection's first
+        with pytest.raises(Refused, match="stale-epoch"):
+            store.call("generation.begin", token=old, generation=2, step=40, world=2)
 
 
 def test_a_commit_needs_a_decision_and_a_decision_every_shard(store: LiveStore) -> None:

@@ -7,6 +7,7 @@ from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.fuse import Fuse
 from chaos.drivers.process.fittings.groups import Grouping
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
+from chaos.drivers.process.fittings.recording import RecordingFitting
 from chaos.drivers.process.fittings.streams import Streams
 from chaos.drivers.process.fittings.tap.fitting import Tap
 
@@ -20,6 +21,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Fuse,
     Tap,  # last: what others do in a member's process before its program is no business of it
     Grouping,
+    RecordingFitting,
 )
 
 __all__ = ["FITTINGS", "Fitting"]
