@@ -57,7 +57,7 @@ CLIENT = """
             time.sleep(0.01)
 """
 NODES = [{"name": "n-server"}, {"name": "n-client"}]
-LINKS = {"writes": {"from": "client", "to": "server", "port": 7100}}
+LINKS = {"writes": {"from": "n-client", "to": "n-server", "port": 7100}}
 
 
 @contextlib.asynccontextmanager

@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup, TaskStatus
 
 from chaos.api import JSON
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.fittings.wire import Wire
 from chaos.drivers.process.flows import Requests, only_port
+from chaos.drivers.process.links import Link
 from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import NotLanded, Unsupported
 from chaos.talk import Recorded, Recordings, Tape
@@ -63,22 +65,21 @@ class RecordingFitting(Fitting):
         declared = self.recipe.launch.spec.get("links", {})
         if link not in declared:
             raise Unsupported(f"the target declares no link {link!r}, only {', '.join(declared) or 'none'}")
-        recording = _Recording(link, Wire(self._supervisor, self.recipe.addresses))
-        scope, addresses = anyio.CancelScope(), self.recipe.addresses
-        heard: list[tuple[str, socket.socket]] = []
-        port = int(declared[link]["port"])
+        recording, scope = _Recording(link, Wire(self._supervisor, self.recipe.addresses)), anyio.CancelScope()
+        heard: list[tuple[socket.socket, Requests]] = []
         try:
-            for node in nodes or addresses:
-                heard.append((node, await self._supervisor.socket(node, socket.SOCK_DGRAM, socket.AF_PACKET)))
-                _listen(heard[-1][1], port)
-            followed = [(one, Requests(node, addresses[node], port)) for node, one in heard]
-            await self._tasks.start(recording.run, followed, scope)
+            for port in msgspec.convert(declared[link], Link).ports:
+                for node in nodes or self.recipe.addresses:
+                    one = await self._supervisor.socket(node, socket.SOCK_DGRAM, socket.AF_PACKET)
+                    heard.append((one, Requests(node, self.recipe.addresses[node], port)))
+                    _listen(one, port)
+            await self._tasks.start(recording.run, heard, scope)
             yield recording
         finally:
             scope.cancel()
             with anyio.CancelScope(shield=True):
                 await recording.done.wait()
-            for _, one in heard:
+            for one, _ in heard:
                 one.close()
 
 
