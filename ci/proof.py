@@ -109,10 +109,10 @@ def table(outcomes: list[Outcome]) -> str:
             rows.setdefault(cell.experiment, []).append(said)
             spent.setdefault(cell.experiment, []).extend(o.seconds for o in runs)
     lines = ["| experiment | correct | defects, and the check that caught them | median |", "|---|---|---|---|"]
-    for experiment, said in rows.items():
-        correct = said.pop(0) if not said[0].startswith("`") else "–"
+    for experiment, counts in rows.items():
+        correct = counts.pop(0) if not counts[0].startswith("`") else "–"
         median = statistics.median(spent[experiment])
-        lines.append(f"| {experiment} | {correct} | {'; '.join(said) or '–'} | {median:.0f} s |")
+        lines.append(f"| {experiment} | {correct} | {'; '.join(counts) or '–'} | {median:.0f} s |")
     return "\n".join(lines) + "\n"
 
 
