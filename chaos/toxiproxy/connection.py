@@ -69,18 +69,23 @@ class Connection:
     def _connected(self, server: socket.socket) -> None:
         loop = self._home.loop
         self._server = server
-        for sock in (self._client, server):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            address = written(server.getpeername())
+            for sock in (self._client, server):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:  # gone as soon as it was there
+            return self._unreachable((error.strerror or str(error)).lower())
         ports = self._ports = (Port(self._client, loop), Port(server, loop))
         self.links = (
             Link(self, ports[0], ports[1], upstream=True, loop=loop),
             Link(self, ports[1], ports[0], upstream=False, loop=loop),
         )
-        self._record("connection.opened", client=written(self._peer), upstream=written(server.getpeername()))
+        self._record("connection.opened", client=written(self._peer), upstream=address)
         self.sync()
         if not self._closed:
             for port in ports:
                 port.want(IN)
+        return None
 
     # --- toxics ------------------------------------------------------------------------------------------------------
 

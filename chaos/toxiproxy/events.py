@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, TextIO
 
-KEPT = 100_000
+KEPT = 50_000
 
 
 class Log:

@@ -248,7 +248,7 @@ class Link:
 
 def discard(sock: socket.socket) -> None:
     """Read what has come and throw it away: closing a socket with unread data would send RST."""
-    for _ in range(64):
+    for _ in range(4):  # not more: a flood must not hold up the close of others
         try:
             if not sock.recv_into(_buffer):
                 return

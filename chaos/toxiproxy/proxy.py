@@ -29,6 +29,7 @@ class Shared:
     seed: int
     mark: int = 0
     dial_within: float = 10.0
+    highest: int = 1 << 30  # descriptor that a connection may take; those above are for the API
 
 
 class Proxy:
@@ -43,6 +44,7 @@ class Proxy:
         self.seed, self.mark, self.dial_within = shared.seed, shared.mark, shared.dial_within
         self.connections: dict[int, Connection] = {}
         self._counts = shared.counts
+        self._highest = shared.highest
         self._listener: socket.socket | None = None
         self._count = 0  # of connections; never starts anew, for dice depend on the number
 
@@ -97,6 +99,10 @@ class Proxy:
                 self.loop.poller.forget(listener.fileno())
                 self.loop.call_later(BREATH, self._listen_again, listener)
                 return
+            if sock.fileno() > self._highest:
+                sock.close()
+                self.log.record("proxy.cannot-accept", proxy=self.name, reason="too many connections")
+                continue
             self._count += 1
             self.connections[self._count] = connection = Connection(self, self._count, sock, peer)
             connection.start()

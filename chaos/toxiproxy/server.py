@@ -28,6 +28,7 @@ from chaos.toxiproxy.metrics import Counts
 from chaos.toxiproxy.proxy import Shared
 
 PR_SET_PDEATHSIG = 1
+RESERVE = 32  # descriptors for the API: a heal must not wait until clients have gone
 
 
 class CannotStart(Exception):
@@ -69,9 +70,9 @@ def _parser() -> argparse.ArgumentParser:
 
 async def _serve(loop: Loop, options: argparse.Namespace, log: Log) -> None:
     seed = randbits(53) if options.seed is None else options.seed
-    shared = Shared(loop, log, Counts(), seed, options.mark, options.dial_within)
+    highest = _allow_many_files() - RESERVE
+    shared = Shared(loop, log, Counts(), seed, options.mark, options.dial_within, highest)
     collection = Collection(shared)
-    _allow_many_files()
     if options.config is not None:
         _populate(collection, options.config)
     over = asyncio.Event()
@@ -137,7 +138,8 @@ def _try_mark(mark: int) -> None:
             raise CannotStart("--mark needs CAP_NET_ADMIN in this network namespace") from error
 
 
-def _allow_many_files() -> None:
-    """Each connection takes two descriptors."""
+def _allow_many_files() -> int:
+    """How many there may be; each connection takes two."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else 1 << 30

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +102,7 @@ class Proxy:
 
     def await_connections(self, count: int) -> None:
         """That many are open; a connect of a client is ahead of what the proxy knows."""
-        awaited(lambda: [c["state"] for c in self.connections()] == ["open"] * count, f"{count} connections")
+        awaited(lambda: [c["state"] for c in self.connections()] == ["open"] * count, f"{count} open connections")
 
 
 def awaited(what: Callable[[], Any], name: str) -> Any:
@@ -115,16 +116,21 @@ def awaited(what: Callable[[], Any], name: str) -> Any:
 
 @contextmanager
 def serving(*arguments: str, **options: Any) -> Iterator[Server]:
-    """A server on a free port, for as long as the block."""
+    """A server on a free port, for as long as the block; it must not have stumbled over anything meanwhile."""
     command = [sys.executable, "-m", "chaos.toxiproxy", "--port", "0", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)
-    try:
-        yield Server(process)
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    with TemporaryFile("w+") as complaints:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=complaints, text=True, **options
+        )  # fmt: skip
+        try:
+            yield Server(process)
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        complaints.seek(0)
+        assert complaints.read() == ""
 
 
 @contextmanager

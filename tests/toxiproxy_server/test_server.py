@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from chaos.toxiproxy.server import main
+from chaos.toxiproxy.server import _parser, main
+from chaos.toxiproxy.toxics import kinds
 
 from .harness import PATIENCE, ROOT, awaited, echo, receive, serving, upstream
 
@@ -123,3 +127,41 @@ def test_events_are_in_the_file_even_when_it_is_killed(tmp_path: Path, echoing: 
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert seen in lines
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))
+
+
+def test_too_many_connections_do_not_keep_anybody_from_healing(echoing: int) -> None:
+    def few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (80, 80))
+
+    with serving(preexec_fn=few) as server, ExitStack() as stack:
+        proxy = server.proxy(echoing)
+        proxy.add("noop")
+        for _ in range(40):
+            stack.enter_context(proxy.connect())
+        assert proxy.await_event(event="proxy.cannot-accept")["reason"] == "too many connections"
+        proxy.remove("noop_downstream")
+        stack.close()
+        proxy.await_connections(0)
+        with proxy.connect() as client:
+            client.sendall(b"x")
+            assert client.recv(1) == b"x"
+
+
+DOCS = (ROOT / "docs/toxiproxy.md").read_text()
+
+
+def test_the_page_names_every_toxic_with_its_attributes_and_every_option() -> None:
+    table = re.findall(r"^\| \*?`(\w+)`\*? \| (.*?) \|", DOCS, re.MULTILINE)
+    said = {name: set(re.findall(r"[a-z_]+", re.sub(r"\(.*?\)", "", attributes))) for name, attributes in table}
+    assert {name: {a.name for a in kind.attributes} for name, kind in kinds().items()} == {
+        name: said.get(name) for name in kinds()
+    }
+    options = {action.option_strings[-1] for action in _parser()._actions} - {"--help"}
+    assert options <= set(re.findall(r"--[a-z-]+", DOCS))
+
+
+def test_the_page_names_every_event() -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "chaos/toxiproxy").glob("*.py"))
+    events = set(re.findall(r"record\(\s*\"([a-z.-]+)\"", sources))
+    assert len(events) > 8
+    assert events <= set(re.findall(r"`([a-z.-]+)`", DOCS))
