@@ -38,3 +38,18 @@ class Limits(Protocol):
     async def limit_address_space(self, member: Member, size: int | None) -> JSON:
         """Grant a process no more than `size` bytes of address space (0: what it has now; None: as much as before).
         `{size, limit}`: what it has, and what it may have. NotLanded when it has gone."""
+
+
+@runtime_checkable
+class Clocks(Protocol):
+    """The wall clocks of members can be shifted: what they are told when they ask for the time."""
+
+    async def shift_clock(self, member: Member, seconds: float) -> JSON:
+        """Have it ahead by so much from now on (behind, where negative), with what it forks later; again: by another
+        amount. `{ahead}` as it was measured. NotLanded where it has gone, or somebody else's shift stands."""
+
+    async def true_clock(self, member: Member) -> JSON:
+        """Undo that and prove it. Harmless when it was never shifted or has gone; HealFailed with what to undo."""
+
+    def clock_ahead(self, member: Member) -> float:
+        """Seconds by which its wall clock is ahead of this machine's, by what its own clock functions say now."""

@@ -10,15 +10,16 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, suppress
 from importlib import metadata
 from pathlib import Path
 
 import anyio
 import msgspec
 
-from chaos.api import JSON, Cut, Driver, Launch, Links, Undo
+from chaos.api import JSON, Cut, Driver, Fault, Landing, Launch, Links, Selection, Selector, Undo
+from chaos.capabilities import Clocks, Groups
 from chaos.errors import ChaosError
 from chaos.history import Event
 
@@ -119,20 +120,55 @@ class _Nobody:
 
 async def lab(driver: Driver | None) -> list[Row]:
     """Build one with two nodes, cut them apart, heal, end it: the lab and its links."""
-    no_lab = Row(name="nftables", ok=False, detail="not tried: there is no lab", fix="see lab")
+    no_lab = [
+        Row(name=name, ok=False, detail="not tried: there is no lab", fix="see lab") for name in ("nftables", *FITTED)
+    ]
     if driver is None:
-        return [Row(name="lab", ok=False, detail="not tried: no driver was given", fix="give one"), no_lab]
+        return [Row(name="lab", ok=False, detail="not tried: no driver was given", fix="give one"), *no_lab]
     with tempfile.TemporaryDirectory(prefix="chaos-doctor-") as folder:
         spec = {"settings": {}, "nodes": [{"name": "a"}, {"name": "b"}]}
-        launch = Launch(spec=spec, settings={}, folder=Path(folder), base=Path(folder), points=())
+        asked = (_Asking(),)
+        launch = Launch(spec=spec, settings={}, folder=Path(folder), base=Path(folder), points=(), faults=asked)
         began = anyio.current_time()
         try:
             async with driver.open(launch, _Nobody()) as target:
                 built = Row(name="lab", ok=True, detail=f"built in {anyio.current_time() - began:.2f} s")
-                return [built, await links(target)]
+                return [built, await links(target), *fitted(target)]
         except ChaosError as error:
             failed, _, fix = str(error).partition("; ")
-            return [Row(name="lab", ok=False, detail=failed, fix=fix), no_lab]
+            return [Row(name="lab", ok=False, detail=failed, fix=fix), *no_lab]
+
+
+class _Asking(Fault[Groups], frozen=True, kw_only=True):
+    """Never injected: it has the lab fitted with what is looked at here."""
+
+    fidelity = "none"
+
+    def selectors(self) -> tuple[Selector, ...]:
+        return ()
+
+    def uses(self) -> tuple[type, ...]:
+        return (Clocks,)
+
+    def inject(self, target: Groups, *hit: Selection) -> AbstractAsyncContextManager[Landing]:
+        raise NotImplementedError
+
+
+FITTED = {
+    "groups": "be root, or start chaos below a group that is yours: systemd-run --user --scope chaos run …; without "
+    "groups stragglers are made by signals, and no memory by ulimit",
+    "clock": "x86-64, and a kernel that lets a parent write to the memory of its children",
+}
+
+
+def fitted(target: object) -> list[Row]:
+    """What the driver has set up for a run that asks for it, each really tried by it."""
+    mechanisms: Mapping[str, str] = getattr(target, "mechanisms", dict)()
+    rows = []
+    for name, fix in FITTED.items():
+        detail = mechanisms.get(name) or mechanisms.get(f"{name}-refused", "the driver does not offer it")
+        rows.append(Row(name=name, ok=name in mechanisms, detail=detail, fix="" if name in mechanisms else fix))
+    return rows
 
 
 async def links(target: object) -> Row:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from chaos.drivers.process import kernel
+from chaos.drivers.process import cgroups, kernel
 
 KINDS = {
     "net": kernel.CLONE_NEWNET,
@@ -37,15 +37,18 @@ class Place(NamedTuple):
     mounts: frozenset[str]
     links: frozenset[str]
     files: frozenset[str]
+    groups: frozenset[str] = frozenset()
 
     @classmethod
     def now(cls, *folders: Path) -> Place:
-        """Mounts and links of the host, and the entries of shared memory and of these folders."""
+        """Mounts and links of the host, the entries of shared memory and of these folders, and the control groups of
+        harnesses that have gone."""
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
         return cls(
             mounts=frozenset(line.split()[4] for line in lines),
             links=frozenset(os.listdir("/sys/class/net")),
             files=frozenset(str(entry) for folder in (*folders, SHARED) for entry in folder.iterdir()),
+            groups=frozenset(_groups()),
         )
 
     def added(self, later: Place) -> list[str]:
@@ -109,6 +112,15 @@ def descendants() -> list[int]:
     """Processes that were started by ours, at whatever depth, zombies too."""
     parents = dict(_parents())
     return [pid for pid in parents if _leads_to(os.getpid(), pid, parents)]
+
+
+def _groups() -> Iterator[str]:
+    own = Path("/proc/self/cgroup").read_text()
+    for place in cgroups.places(Path("/proc/self/mountinfo").read_text(), own):
+        for folder in (place.folder, *place.folder.parents):
+            for group in folder.glob(cgroups.run_name("*")):
+                if not Path("/proc", group.name.split("-")[1]).exists():
+                    yield str(group)
 
 
 def _has_children() -> bool:

@@ -42,6 +42,7 @@ def test_every_ability_has_a_row_and_what_is_missing_a_way_to_get_it() -> None:
     rows = doctor.examine(Process())
     assert [row.name for row in rows] == [
         "machine", "user namespaces", "lab", "nftables", "netem", "fuse", "power cut", "docker", "slurm", "nvml",
+        "machine", "user namespaces", "lab", "nftables", "groups", "clock", "netem", "fuse", "docker", "slurm", "nvml",
         "toxiproxy", "torch", "command",
     ]  # fmt: skip
     for row in rows:
@@ -51,14 +52,14 @@ def test_every_ability_has_a_row_and_what_is_missing_a_way_to_get_it() -> None:
 
 @pytest.mark.anyio
 async def test_a_lab_that_works_is_proved_by_a_dropped_packet() -> None:
-    built, links = await doctor.lab(Lab())
+    built, links, *_ = await doctor.lab(Lab())
     assert built.ok
     assert links.ok
 
 
 @pytest.mark.anyio
 async def test_a_lab_that_cannot_be_built_says_why_and_how_to_go_on() -> None:
-    built, links = await doctor.lab(Lab(fails="closed"))
+    built, links, *_ = await doctor.lab(Lab(fails="closed"))
     assert (built.ok, built.detail) == (False, "the lab cannot be built: user namespaces are closed")
     assert built.fix == "--no-lab runs without it"
     assert not links.ok
@@ -66,7 +67,7 @@ async def test_a_lab_that_cannot_be_built_says_why_and_how_to_go_on() -> None:
 
 @pytest.mark.anyio
 async def test_a_cut_without_effect_is_not_taken_for_one() -> None:
-    built, links = await doctor.lab(Lab(fails="leaks"))
+    built, links, *_ = await doctor.lab(Lab(fails="leaks"))
     assert built.ok
     assert not links.ok
     assert "packets pass" in links.detail

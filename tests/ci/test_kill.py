@@ -121,8 +121,10 @@ def _hold_a_namespace(kind: str) -> tuple[list[str], list[str]]:
 
 def test_what_was_added_is_named() -> None:
     before = Place(frozenset({"/"}), frozenset({"lo"}), frozenset())
-    later = Place(frozenset({"/", "/mnt"}), frozenset({"lo", "veth0"}), frozenset({"/tmp/x"}))
-    assert before.added(later) == ["mount /mnt", "link veth0", "file /tmp/x"]
+    later = Place(
+        frozenset({"/", "/mnt"}), frozenset({"lo", "veth0"}), frozenset({"/tmp/x"}), frozenset({"/x/chaos-1-a"})
+    )
+    assert before.added(later) == ["mount /mnt", "link veth0", "file /tmp/x", "group /x/chaos-1-a"]
     assert later.added(before) == []
 
 

@@ -13,8 +13,8 @@ from chaos.testing import FakeTarget
 
 
 class FittedTarget(FakeTarget):
-    """Implements Groups and Limits, too: who is limited to fewer cores is throttled at once, who is limited in memory
-    dies at once. `idle`: names of members that need neither."""
+    """Implements Groups, Limits and Clocks, too: who is limited to fewer cores is throttled at once, who is limited in
+    memory dies at once. `idle`: names of members that need neither."""
 
     def __init__(self, *args: Any, controllers: tuple[str, ...] = ("cpu", "memory", "freezer"), **more: Any) -> None:
         super().__init__(*args, **more)
@@ -22,12 +22,16 @@ class FittedTarget(FakeTarget):
         self.stuck = False  # what is limited stays limited
         self.limited: dict[tuple[str, str], float] = {}
         self.kills: dict[str, int] = {}
+        self.shifts: list[tuple[float, str, float]] = []
+        self.clocks: dict[str, float] = {}
         self._controllers = controllers
         self._looks = 0
 
     def standing(self) -> frozenset[str]:
         alive = {m.name for m in self.members()}
-        return super().standing() | {f"{c} of {name}" for name, c in self.limited if name in alive}
+        return super().standing() | {
+            f"{c} of {name}" for name, c in (*self.limited, *((n, "clock") for n in self.clocks)) if name in alive
+        }
 
     # --- Groups
 
@@ -74,6 +78,27 @@ class FittedTarget(FakeTarget):
             if member.name not in self.idle:
                 self._out_of_memory(member)
         return {"size": 1, "limit": size}
+
+    # --- Clocks
+
+    async def shift_clock(self, member: Member, seconds: float) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.state(member) == "X":
+            raise NotLanded(f"{member.name} has already gone")
+        if not self.numb:
+            self.clocks[member.name] = seconds
+            self.shifts.append((round(anyio.current_time(), 3), member.name, round(seconds, 3)))
+        return {"member": member.name, "pid": member.pid, "ahead": self.clock_ahead(member)}
+
+    async def true_clock(self, member: Member) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.stuck:
+            raise HealFailed(f"the clock of {member.name} may still be shifted", f"kill -KILL {member.pid}")
+        self.clocks.pop(member.name, None)
+        return {"member": member.name, "ahead": self.clock_ahead(member)}
+
+    def clock_ahead(self, member: Member) -> float:
+        return self.clocks.get(member.name, 0.0)
 
     def _out_of_memory(self, member: Member) -> None:
         self.kills[member.name] = self.kills.get(member.name, 0) + 1

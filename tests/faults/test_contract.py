@@ -15,6 +15,9 @@ from chaos.faults.checkpoint.plant import Plant
 from chaos.faults.checkpoint.rewind import Rewind
 from chaos.faults.checkpoint.swap import Swap
 from chaos.faults.checkpoint.unmark import Unmark
+from chaos.faults.clock.drift import Drift
+from chaos.faults.clock.jump import Jump
+from chaos.faults.clock.skew import Skew
 from chaos.faults.compute.corrupt import Corrupt as CorruptValue
 from chaos.faults.compute.loss_spike import LossSpike
 from chaos.faults.compute.nan import Nan
@@ -71,6 +74,9 @@ from .fitted import FittedTarget
 
 NODE_1 = Selector(nodes=("n1",))
 FAULTS: dict[str, Fault[Any]] = {
+    "clock.drift": Drift(members=NODE_1, slow=0.5),
+    "clock.jump": Jump(members=NODE_1, ahead=3600.0, every=0.3),
+    "clock.skew": Skew(members=NODE_1, behind=30.0),
     "compute.corrupt": CorruptValue(members=NODE_1),
     "compute.loss-spike": LossSpike(members=NODE_1),
     "compute.nan": Nan(members=NODE_1),

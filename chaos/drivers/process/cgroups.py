@@ -56,6 +56,11 @@ def _inside(mount: str, root: str, path: str) -> Path:
     return Path(mount + "/" + within.strip("/"))
 
 
+def run_name(token: str) -> str:
+    """The name of a run's folder of groups: whose it is, and which."""
+    return f"chaos-{os.getpid() if token != '*' else '*'}-{token}"
+
+
 class Ground:
     """The groups of one run: a folder of its name in each hierarchy where we may make one, and whose they are."""
 

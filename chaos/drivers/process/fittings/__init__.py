@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.drivers.process.fittings.base import Fitting
+from chaos.drivers.process.fittings.clock import Clock
 from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.fuse import Fuse
 from chaos.drivers.process.fittings.groups import Grouping
@@ -22,6 +23,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Tap,  # last: what others do in a member's process before its program is no business of it
     Grouping,
     RecordingFitting,
+    Clock,
 )
 
 __all__ = ["FITTINGS", "Fitting"]

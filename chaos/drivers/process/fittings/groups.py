@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from chaos.api import JSON, Member, Stage
 from chaos.capabilities import Groups
 from chaos.drivers.process import fit_groups
-from chaos.drivers.process.cgroups import CONTROLLERS, Ground, Group, find_ground
+from chaos.drivers.process.cgroups import Ground, Group, find_ground, run_name
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.spec import Program
@@ -61,7 +61,7 @@ class Grouping(Fitting):
 
     def __init__(self, recipe: Recipe, stage: Stage) -> None:
         super().__init__(recipe, stage)
-        self.ground = Ground(f"chaos-{secrets.token_hex(4)}", {}, {})
+        self.ground = Ground(run_name(secrets.token_hex(4)), {}, {})
         self._groups: dict[str, Group] = {}  # by name of the program
         self._doors: dict[str, list[int]] = {}  # through which a member enters
         self._programs: dict[int, str] = {}  # by process id of those that the harness started
@@ -199,4 +199,4 @@ class Grouping(Fitting):
         )
 
 
-__all__ = ["CONTROLLERS", "Grouping", "GroupsFace"]
+__all__ = ["Grouping", "GroupsFace"]

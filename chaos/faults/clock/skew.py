@@ -1,0 +1,56 @@
+"""A clock that is wrong by as much all the time, and never stepped."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from chaos.api import Duration, Fault, Landing, Member, Selection, Selector
+from chaos.capabilities import Clocks
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, direction, mend, shift
+from chaos.faults.process._signals import members_of
+
+STEPS = 50  # by which it gets there
+
+
+class Skew(Fault[Clocks], frozen=True, kw_only=True):
+    """Move the wall clock of members `ahead` or `behind` little by little `over` a time, and leave it there.
+
+    A clock that gets behind does not run backwards unless it is to lose more than `over`.
+
+    Proof: the clock functions in each member's memory, run, say the other time.
+
+    Heal: they say the true time, at once.
+    """
+
+    fidelity = f"a machine that is not synchronised, or with another one than the others are. {FIDELITY}"
+
+    members: Selector
+    ahead: Duration = 0.0
+    behind: Duration = 0.0
+    over: Duration = 1.0
+
+    def __post_init__(self) -> None:
+        direction(self.ahead, self.behind)
+
+    def selectors(self) -> tuple[Selector, ...]:
+        return (self.members,)
+
+    @asynccontextmanager
+    async def inject(self, target: Clocks, *hit: Selection) -> AsyncIterator[Landing]:
+        members, seconds = members_of(hit[0]), direction(self.ahead, self.behind)
+        shifted: list[Member] = []
+        landing = Landing({})
+        began = anyio.current_time()
+        try:
+            for step in range(1, STEPS):
+                await shift(target, members, seconds * step / STEPS, shifted)
+                await anyio.sleep_until(began + self.over * step / STEPS)
+            said = await shift(target, members, seconds, shifted)
+            landing.evidence = {"mechanism": MECHANISM, "over": self.over, "members": said}
+            yield landing
+        finally:
+            with anyio.CancelScope(shield=True):
+                landing.healed = await mend(target, shifted)
