@@ -9,7 +9,7 @@ from chaos.history import Event, History
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
-_POWER_CUT = "storage.power-cut"
+_POWER_CUT, _TORN_WRITE = "storage.power-cut", "storage.torn-write"
 
 
 class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
@@ -17,8 +17,8 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
 
     Judged at each `checkpoint.committed`: the shards that the store had written by then, without those that an abort
     took away, against the names in the commit and the ranks of the round. A commit stands for one content: a second one
-    of the same generation must repeat the first. What a power cut takes away from a committed generation had not been
-    durable, whatever its store said.
+    of the same generation must repeat the first. What a power cut or a torn write takes from a committed generation had
+    not been durable, whatever its store said.
     """
 
     id: ClassVar[str] = "T1"
@@ -55,7 +55,7 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
                 evidence += [*(e.seq for e in shards.values()), event.seq]
         if not commits:
             return unknown("nothing was committed")
-        if broken := _taken_by_a_power_cut(history):
+        if broken := _lost_by_its_disk(history):
             return broken
         return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
 
@@ -89,20 +89,23 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
         return None
 
 
-def _taken_by_a_power_cut(history: History) -> Verdict | None:
-    """Damage to what was committed before the power went, when no other fault touched what is stored."""
+def _lost_by_its_disk(history: History) -> Verdict | None:
+    """Damage to what was committed, when no fault touched what is stored but those that take what is not durable: a
+    power cut after the commit, a write that was torn."""
     landed = [e for e in history.of("fault.landed") if str(e.get("kind")).startswith(("storage.", "checkpoint."))]
     for damage in history.of("checkpoint.damaged"):
         before = [e for e in landed if e.seq < damage.seq]
-        if not before or any(e.get("kind") != _POWER_CUT for e in before):
+        if not before or any(e.get("kind") not in (_POWER_CUT, _TORN_WRITE) for e in before):
             continue
         commit = history.first("checkpoint.committed", generation=damage.get("generation"))
-        cut = next((e for e in before if commit is not None and e.seq > commit.seq), None)
-        if commit is not None and cut is not None:
+        if commit is None or commit.seq > damage.seq:
+            continue
+        causes = [e for e in before if e.get("kind") == _TORN_WRITE or e.seq > commit.seq]
+        if causes:
             return failed(
-                f"generation {damage.get('generation')} was committed, and after the power cut its "
+                f"generation {damage.get('generation')} was committed, and after {causes[0].get('kind')} its "
                 f"{damage.get('name')} was found damaged ({damage.get('reason')}): it had not been durable",
-                (commit.seq, cut.seq, damage.seq),
+                sorted({commit.seq, causes[0].seq, damage.seq}),
             )
     return None
 

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
@@ -16,8 +17,9 @@ from chaos.api import Launch, Programs, Selector
 from chaos.drivers.process import Process
 from chaos.drivers.process.fittings import disk as disks
 from chaos.drivers.process.fittings.losses import losses
+from chaos.drivers.process.fittings.tap.probe import probe
 from chaos.drivers.process.target import ProcessTarget
-from chaos.errors import NotLanded
+from chaos.errors import NotLanded, Unsupported
 from chaos.faults.domain.power_off import PowerOff
 from chaos.faults.storage.power_cut import PowerCut
 from chaos.selection import select
@@ -82,9 +84,18 @@ WRITER = """
 """
 
 
-def need_disks() -> None:
-    if reason := disks.missing(lab=True):
+def need_disks(mechanism: str = "fsshutdown") -> None:
+    if mechanism == "replay":
+        probe_or_skip()
+    elif reason := disks.missing(lab=True) or disks.attempt():
         pytest.skip(reason)
+
+
+def probe_or_skip() -> None:
+    try:
+        probe()
+    except Unsupported as error:
+        pytest.skip(str(error))
 
 
 def fitted(launch: Launch, fault: PowerCut) -> Launch:
@@ -165,32 +176,38 @@ async def test_a_job_whose_deciding_members_have_no_power_has_not_ended(stage: R
         assert (await target.wait_finished()).code == -9
 
 
-async def test_a_power_cut_loses_exactly_what_was_not_synced(stage: Recorder, launch: Make) -> None:
-    need_disks()
-    fault = PowerCut(members=Selector(nodes=("n-w",)), disk="disk", require_loss=True)
+@pytest.mark.parametrize("mechanism", ["fsshutdown", "replay"])
+async def test_a_power_cut_loses_exactly_what_was_not_synced(
+    stage: Recorder, launch: Make, mechanism: Literal["fsshutdown", "replay"]
+) -> None:
+    """Both agree on what must be kept and on what must not; of a name without content they may think differently."""
+    need_disks(mechanism)
+    fault = PowerCut(members=Selector(nodes=("n-w",)), disk="disk", require_loss=True, mechanism=mechanism)
     made = fitted(launch({"w": WRITER}, node="n-", nodes=[{"name": "n-w"}]), fault)
     async with Process().open(made, stage) as target:
         await target.wait_ready()
         await stage.until("it.runs")
         assert isinstance(target, PoweredDisks)
         assert isinstance(target, ProcessTarget)
-        assert target.mechanisms()["disk"].startswith("fsshutdown: ext4")
+        assert target.mechanisms()["disk"].startswith(mechanism)
         hit = select(fault.selectors(), Process().slots(made.spec), target.members(), ("n-w",))
         async with fault.inject(target, *hit) as landing:
             root = target.data_root() / "disk"
             assert (root / "whole").read_bytes() == b"new" * 1000
             assert (root / "old").read_bytes() == b"old"
-            assert (root / "unsynced").read_bytes() == b""
+            assert (root / "unsynced").exists() == (mechanism == "fsshutdown")  # another file's sync wrote the journal
+            assert mechanism == "replay" or (root / "unsynced").read_bytes() == b""
             assert not (root / "late").exists()
             evidence = landing.evidence
-            assert evidence["mechanism"] == "fsshutdown"
-            assert evidence["refused"] == "EIO"
+            assert evidence["mechanism"] == mechanism
+            if mechanism == "fsshutdown":
+                assert (evidence["refused"], evidence["unsynced_file"]["left"]) == ("EIO", "nothing")
+                assert evidence["seconds"] < 3.0
             left = {entry["path"]: entry["left"] for entry in evidence["lost"]}
             assert left["late/"] == left["nameless"] == "nothing"
-            assert left["unsynced"]["bytes"] == 0
+            assert left["unsynced"] == "nothing" or left["unsynced"]["bytes"] == 0
             assert left["old"]["bytes"] == 3
             assert left.keys() == {"late/", "nameless", "unsynced", "old"}
-            assert evidence["seconds"] < 3.0
         again = await stage.until("it.runs", times=2)
         assert "whole" in again.data["found"]
         assert "late" not in again.data["found"]

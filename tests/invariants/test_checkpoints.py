@@ -101,8 +101,17 @@ class TestCommitImpliesComplete:
         damage = tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="length")
         verdict = COMPLETE.check(tape.history)
         assert verdict.outcome is Outcome.FAIL
-        assert "after the power cut its shard-2 was found damaged (length)" in verdict.reason
+        assert "after storage.power-cut its shard-2 was found damaged (length)" in verdict.reason
         assert verdict.evidence == (commit, cut, damage)
+
+    def test_a_torn_write_that_was_committed_had_not_been_durable(self) -> None:
+        tape = round_until(4)
+        torn = tape.fault("storage.torn-write", "store")
+        commit = tape.commit(1, 20)
+        damage = tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="format")
+        verdict = COMPLETE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.evidence == (torn, commit, damage)
 
     def test_damage_by_another_fault_or_before_the_power_went_is_no_broken_promise(self) -> None:
         tape = round_until(4)

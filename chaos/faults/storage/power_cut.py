@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
 from msgspec import Meta
@@ -19,11 +19,13 @@ class PowerCut(Fault[PoweredDisks], frozen=True, kw_only=True):
     """Cut the power of nodes and of the disk that holds their data: what was not synced is lost, names of files too.
 
     Every process on the nodes is killed. `disk` is the folder below the data that lies on their disk; nobody else may
-    use it. With root it is an ext4 file system that is really shut down and mounted again, elsewhere what the programs
-    had synced is put back; the evidence says which, and what was lost. `require-loss` asks that something was.
+    use it. By `fsshutdown` (root) it is an ext4 file system that is really shut down and mounted again; by `replay`
+    (anyone) what the programs had synced is put back and nothing else, which is harsher than most file systems are: the
+    bytes of a file as of its last fsync, the names in a folder as of its last one. `best` takes the first that the
+    machine can do. `require-loss` asks that something was lost.
 
-    Proof: the processes have ended, the file system refuses a write (EIO), and the listings before and after, with
-    digests.
+    Proof: the processes have ended; the file system refuses a write (EIO), and a file that was never synced is gone;
+    what was lost and what was kept, with digests.
 
     Heal: the power returns; what the harness had started on the nodes is started again and finds what the disk kept.
     """
@@ -36,6 +38,7 @@ class PowerCut(Fault[PoweredDisks], frozen=True, kw_only=True):
     members: Selector
     disk: Annotated[str, Meta(description="a folder below the target's data", examples=["store"])] = "."
     require_loss: bool = False
+    mechanism: Literal["best", "fsshutdown", "replay"] = "best"
 
     def __post_init__(self) -> None:
         path = PurePosixPath(self.disk)

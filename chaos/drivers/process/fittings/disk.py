@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 import anyio
+import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from chaos.api import JSON
+from chaos.api import JSON, Stage
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.fittings.losses import losses
+from chaos.drivers.process.fittings.replay import MODEL, Shadow
+from chaos.drivers.process.fittings.tap.observer import Observer
+from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import NotLanded, Unsupported
 from chaos.storage import Disks
 
 SIZE = 256 << 20  # of an image: sparse, and more than a short run writes
 CAP_SYS_ADMIN = 21
+IMAGES = "disks"  # in the run's folder
+PROGRAM = Path(__file__).parents[1] / "fit_disk.py"
 LIMIT = 20.0  # seconds for one request; a power cut takes some ten milliseconds
 
 
@@ -40,51 +48,66 @@ class DiskFace(Face):
 
 
 class Disk(Fitting):
-    """An ext4 image for each folder that a fault of the run wants to lose."""
+    """For each folder that a fault of the run wants to lose: an ext4 image, or the record of what is durable there."""
 
     name = "disk"
     capability = Disks
     face = DiskFace
 
-    async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
+    def __init__(self, recipe: Recipe, stage: Stage) -> None:
+        super().__init__(recipe, stage)
+        self._folders = {path: recipe.data / path for path in sorted(disks_of(recipe.launch.faults))}
         self._keeper: Keeper | None = None
-        folders = sorted({disk_of(fault) for fault in self.recipe.launch.faults} - {None}, key=str)
-        if reason := missing(self.recipe.launch.lab):
-            raise Unsupported(reason)
-        self._keeper = keeper = Keeper.start(supervisor.first())
+        asked = {getattr(fault, "mechanism", "best") for fault in recipe.launch.faults}
+        self._must = "fsshutdown" in asked
+        self._refused = "asked for" if "replay" in asked else missing(recipe.launch.lab) or attempt()
+        self._shadow = Shadow(recipe.folder / IMAGES) if self._refused else None
+
+    def observers(self) -> tuple[Observer, ...]:
+        return (self._shadow,) if self._shadow is not None and not self._must else ()
+
+    async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
+        if self._must and self._refused:
+            raise Unsupported(self._refused)
+        for folder in self._folders.values():
+            folder.mkdir(parents=True, exist_ok=True)
+        where = ", ".join(self._folders)
+        if self._shadow is not None:
+            for folder in self._folders.values():
+                self._shadow.keep(folder)
+            return f"replay: {MODEL}, at {where}; {self._refused}"
+        self._keeper = Keeper.start(supervisor.first())
         try:
-            return await self._attach(keeper, folders)
+            await self._keeper.answer()
+            await self._attach(self._keeper)
         except NotLanded as error:
             raise Unsupported(f"fsshutdown: {error}") from error
+        return f"fsshutdown: ext4 on a loop image, at {where}"
 
-    async def _attach(self, keeper: Keeper, folders: Sequence[str | None]) -> str:
-        await keeper.answer()
-        self._folders: dict[str, Path] = {}
-        images = self.recipe.folder / "disks"
+    async def _attach(self, keeper: Keeper) -> None:
+        images = self.recipe.folder / IMAGES
         images.mkdir(exist_ok=True)
-        for number, folder in enumerate(folders):
-            assert folder is not None
-            place = self._folders[folder] = self.recipe.data / folder
-            place.mkdir(parents=True, exist_ok=True)
+        for number, folder in enumerate(self._folders.values()):
             image = images / f"{number}.ext4"
             with image.open("xb") as file:
                 file.truncate(SIZE)
-            await keeper.ask({"op": "attach", "image": str(image), "folder": str(place)})
-        return f"fsshutdown: ext4 on a loop image at {', '.join(map(str, self._folders))}"
+            await keeper.ask({"op": "attach", "image": str(image), "folder": str(folder)})
 
     def root(self) -> Path:
-        assert self._keeper is not None
-        return self._keeper.see(self.recipe.data)
+        """The target's data, as those see it who are in the lab."""
+        return self.recipe.data if self._keeper is None else self._keeper.see(self.recipe.data)
 
     async def cut(self, path: str) -> JSON:
+        folder = self._folders[disk_path(path)]
+        if self._shadow is not None:
+            return {"disk": path, **await anyio.to_thread.run_sync(self._shadow.cut, folder)}
         assert self._keeper is not None
-        said = await self._keeper.ask({"op": "cut", "folder": str(self._folders[disk_path(path)])})
-        facts = {"mechanism": "fsshutdown", "file_system": "ext4", "folder": path, "seconds": said["seconds"]}
+        said = await self._keeper.ask({"op": "cut", "folder": str(folder)})
+        facts = {"disk": path, "mechanism": "fsshutdown", "file_system": "ext4", "seconds": said["seconds"]}
         return {**facts, **said["proof"], **losses(said["before"], said["after"])}
 
     async def tear_down(self) -> None:
-        if getattr(self, "_keeper", None) is not None:
-            assert self._keeper is not None
+        if self._keeper is not None:
             await self._keeper.end()
 
 
@@ -99,9 +122,8 @@ class Keeper:
     def start(cls, lab: int) -> Keeper:
         """Straight from this thread: the kernel ends it with the thread that made it."""
         control, other = socket.socketpair()
-        program = Path(__file__).parents[1] / "fit_disk.py"
         words = [str(other.fileno()), str(os.getpid()), str(lab)]
-        command = [sys.executable, "-I", "-S", "-X", "utf8", str(program), *words]
+        command = [sys.executable, "-I", "-S", "-X", "utf8", str(PROGRAM), *words]
         with other:
             process = subprocess.Popen(
                 command, pass_fds=[other.fileno()], start_new_session=True, stdin=subprocess.DEVNULL
@@ -162,11 +184,20 @@ def missing(lab: bool) -> str:
     return ""
 
 
+@functools.cache
+def attempt() -> str:
+    """Why this machine cannot do it although it looks so, as in a container; really tried, once."""
+    with tempfile.TemporaryDirectory(prefix="chaos-disk-") as folder:
+        command = [sys.executable, "-I", "-S", str(PROGRAM), "--try", folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["fsshutdown failed"])[-1]
+
+
 def disk_path(path: str) -> str:
     return str(PurePosixPath(path))
 
 
-def disk_of(fault: object) -> str | None:
-    """The folder below the data that a fault wants to lose."""
-    path = getattr(fault, "disk", None)
-    return disk_path(path) if isinstance(path, str) else None
+def disks_of(faults: Iterable[object]) -> set[str]:
+    """The folders below the data that faults want to lose."""
+    paths = (getattr(fault, "disk", None) for fault in faults)
+    return {disk_path(path) for path in paths if isinstance(path, str)}
