@@ -36,6 +36,7 @@ _point = threading.Lock()  # one thread of a process stands at a failpoint at a 
 _stream: socket.socket | None = None
 _reader: Any = None
 _owner = 0
+_PATIENCE = 5.0  # seconds for a harness to say which hooks stand; one that knows none of hooks does not answer
 _hooks: dict[str, list[_Hook]] = {}  # by site; empty unless a fault is armed: all that `tamper` looks at
 _hooking = threading.Lock()  # guards hooks and their stream: once a hook is said to be off, it hits no more
 _hook_stream: socket.socket | None = None
@@ -99,13 +100,15 @@ def sites(*names: str) -> None:
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         stream.connect(_address)
         stream.sendall(_line({"k": "hooks", "d": {"member": _member["member"], "sites": names}}))
+        stream.settimeout(_PATIENCE)
         orders = stream.makefile("r", encoding="utf-8")
-        first = orders.readline()  # what stands already: a device that is broken stays so for the next process on it
+        first = orders.readline()
+        stream.settimeout(None)
     except OSError:
         return
     _hook_stream = stream
     if first:
-        for order in json.loads(first)["standing"]:
+        for order in json.loads(first)["standing"]:  # a device that is broken stays so for the next process on it
             _obey(order)
         threading.Thread(target=_listen, args=(orders,), name="hooks", daemon=True).start()
 

@@ -67,8 +67,9 @@ class Execution:
         return len(self.ranks) >= world and not any(isinstance(r, int) and r >= world for r in self.ranks)
 
     def samples(self) -> list[Any]:
-        """Sample ids that all ranks together consumed."""
-        return [sample for _, e in sorted(self.ranks.items()) for sample in e.data.get("samples") or ()]
+        """Sample ids that all ranks together consumed, or say that they left out for good."""
+        both = ("samples", "quarantined")
+        return [s for _, e in sorted(self.ranks.items()) for key in both for s in e.data.get(key) or ()]
 
 
 class Lineage:

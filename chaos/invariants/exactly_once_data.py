@@ -18,7 +18,7 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
     which the job was completed, every rank's slice of it once, with the global batch in total, no sample twice within a
     pass over the data, and none left out of a pass that ended. The order may be any permutation. A step may lie across
     two passes, and a rest smaller than a batch may be dropped at the end of one. The last steps on record may be
-    incomplete, unless the job was completed.
+    incomplete, unless the job was completed. Samples that a step says it left out (`quarantined`) are accounted for.
     """
 
     id: ClassVar[str] = "T8"
@@ -102,7 +102,7 @@ def _slices(lasting: Sequence[Execution], batch: int | None) -> Verdict | None:
                 f"{listed(absent)} of {world}",
                 _seqs(execution),
             )
-        count = sum(len(e.data.get("samples") or ()) for e in execution.ranks.values())
+        count = len(execution.samples())
         if batch is not None and named and count != batch:
             return failed(
                 f"step {execution.step} (epoch {execution.group.epoch}, world {len(execution.ranks)}) consumed "

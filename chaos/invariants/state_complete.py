@@ -29,7 +29,8 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
     Two checks. The state that each rank holds after a load equals the state at the saved cut, part by part. A step
     that is executed again equals its first execution: bit for bit, loss and samples, where the whole way to it was gone
     at the same world sizes; otherwise the loss within `tolerance` (relative), since another world size sums in another
-    order and draws other random numbers. The reason says which of the two was checked.
+    order and draws other random numbers. The reason says which of the two was checked. A load that the target rejected
+    as damaged before a step was done with it is none.
     """
 
     id: ClassVar[str] = "T7"
@@ -87,6 +88,8 @@ def _loads(history: History) -> tuple[Verdict | None, list[int], int]:
             if origin is None:
                 blind += 1
                 continue
+            if _rejected(history, event):
+                continue
             lost = _lost(origin, event, same_world)
             if lost:
                 return (
@@ -104,6 +107,13 @@ def _loads(history: History) -> tuple[Verdict | None, list[int], int]:
             else:
                 blind += 1
     return None, evidence, blind
+
+
+def _rejected(history: History, load: Event) -> bool:
+    """Whether the target itself said that what it had loaded is damaged, before it did a step with it."""
+    damaged = history.first("checkpoint.damaged", after=load.seq, generation=load.get("generation"))
+    step = history.first("step.completed", after=load.seq, epoch=load.get("epoch"))
+    return damaged is not None and (step is None or damaged.seq < step.seq)
 
 
 def _lost(saved: Event, loaded: Event, same_world: bool) -> list[str]:

@@ -23,6 +23,7 @@ last step completed before the re-formation, so a loss below zero always means t
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
@@ -68,6 +69,7 @@ def _episodes(history: History, line: Lineage, faults: tuple[Struck, ...]) -> li
     for before, group in pairwise(line.groups):
         declared = [e for e in history.of("failure.detected") if before.seq < e.seq < group.seq]
         unspent = [f for f in faults if f.injecting.seq < group.seq and f.landed.seq not in spent]
+        unspent += _again(history, (f for f in faults if f.landed.seq in spent), before, declared)
         causes = _causes(line, roster, unspent, declared, group)
         open_ = episodes[-1] if episodes else None
         if open_ is not None and open_.groups[-1] is before and not _worked(line, before):
@@ -82,6 +84,18 @@ def _episodes(history: History, line: Lineage, faults: tuple[Struck, ...]) -> li
             episodes.append(_Episode(groups=[group], faults=causes, need=need, declared=next(iter(declared), None)))
         spent |= {f.landed.seq for f in causes}
     return episodes
+
+
+def _again(history: History, faults: Iterable[Struck], before: Group, declared: list[Event]) -> list[Struck]:
+    """Faults that were recovered from and struck once more, as a stuck bit does in the next process on its device."""
+    found = []
+    for fault in faults if declared else ():
+        hits = [
+            e for m in fault.members for e in history.of("hook.hit", member=m) if before.seq < e.seq < declared[0].seq
+        ]
+        if hits and (fault.healed is None or fault.healed.seq > hits[0].seq):
+            found.append(msgspec.structs.replace(fault, landed=hits[-1], injecting=hits[-1]))
+    return found
 
 
 def _causes(line: Lineage, roster: Roster, faults: list[Struck], declared: list[Event], group: Group) -> list[Struck]:

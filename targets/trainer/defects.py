@@ -50,6 +50,12 @@ RETRY_UNBOUNDED: Final = "retry-unbounded"
 ANSWERS_UNHEEDED: Final = "answers-unheeded"
 HALF_SHARD_ACCEPTED: Final = "half-shard-accepted"
 UPLOAD_TRUSTED: Final = "upload-trusted"
+NO_REPLAY: Final = "no-replay"
+NAN_COMMITTED: Final = "nan-committed"
+STATE_NOT_SCRUBBED: Final = "state-not-scrubbed"
+BLAMES_WITHOUT_EVIDENCE: Final = "blames-without-evidence"
+CANARY_SKIPPED: Final = "canary-skipped"
+QUARANTINE_UNRECORDED: Final = "quarantine-unrecorded"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -93,6 +99,12 @@ DEFECTS: Final = {
     ANSWERS_UNHEEDED: "an agent does not mind that nobody answers its heartbeats",
     HALF_SHARD_ACCEPTED: "the store writes a shard as it comes, and a name that is there counts as stored",
     UPLOAD_TRUSTED: "a shard counts as stored once it was sent, and the store does not look",
+    NO_REPLAY: "a step that looks wrong is not repeated",
+    NAN_COMMITTED: "a step that is no number is taken, and saved",
+    STATE_NOT_SCRUBBED: "nobody compares memory with what the last step left there",
+    BLAMES_WITHOUT_EVIDENCE: "a device is excluded when it is named for the first time",
+    CANARY_SKIPPED: "nobody looks at the canary of a restored state",
+    QUARANTINE_UNRECORDED: "a batch is left out, and nobody is told",
 }
 
 

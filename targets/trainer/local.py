@@ -31,7 +31,7 @@ Heard = Callable[[dict[str, Any], str, dict[str, Any]], None]  # who (its hello)
 
 
 class Listener:
-    """The harness's end of `chaos.inside`, as far as it takes to hear: failpoints are passed at once."""
+    """The harness's end of `chaos.inside`, as far as it takes to hear: points are passed at once, no hook is armed."""
 
     def __init__(self, path: Path, heard: Heard) -> None:
         self.path = path
@@ -58,6 +58,9 @@ class Listener:
         with stream, stream.makefile("rb") as lines, contextlib.suppress(ConnectionError):
             for line in lines:
                 message = json.loads(line)
+                if message["k"] == "hooks":
+                    stream.sendall(b'{"standing": []}\n')
+                    continue
                 if message["k"] == "hello":
                     who = message["d"]
                 with self._turn:

@@ -28,7 +28,9 @@ INVARIANTS = built_in()
 
 
 def test_the_catalogue_of_training_is_complete() -> None:
-    assert sorted((i.id for i in INVARIANTS), key=lambda i: int(i[1:])) == [f"T{n}" for n in range(1, 14)]
+    numbers = sorted(int(i.id[1:]) for i in INVARIANTS)
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= 13
 
 
 @pytest.mark.parametrize("invariant", INVARIANTS, ids=lambda i: i.id)

@@ -20,8 +20,9 @@ class Corrupt(Fault[Hooks], frozen=True, kw_only=True):
 
     `bit`: sign, exponent, mantissa (the highest bit of each) or a number from 0 (lowest of the mantissa) to 31.
     `transient` flips it once, `intermittent` at `rate` of the calls (dice by `seed`), `stuck-at` holds it at `value`
-    at every call. A persistent fault belongs to the device: it also hits the next process of that name. The first hit
-    is the first call that fits `where` and `since`.
+    at every call, `times` times at most. A persistent fault belongs to the device: it also hits the next process of
+    that name. The first hit is the first call that fits `where` and `since`. A failpoint holds a member until the fault
+    has landed, and so before it can be hit: use another trigger.
 
     Proof: index, bits and value of the element before and after, read back from the tensor's own memory.
 
@@ -40,6 +41,7 @@ class Corrupt(Fault[Hooks], frozen=True, kw_only=True):
     rate: Ratio = 0.1
     seed: int = 0
     value: Annotated[int, Meta(ge=0, le=1)] = 1
+    times: Annotated[int, Meta(ge=1)] | None = None  # hits at most; a transient one has one
     at: Ratio = 0.5  # which element, as a share of the tensor
     where: Where = {}
     since: Since = {}
@@ -59,6 +61,6 @@ class Corrupt(Fault[Hooks], frozen=True, kw_only=True):
         }
         return change(
             "stick" if self.persistence == "stuck-at" else "flip",
-            where=self.where, since=self.since, times=1 if self.persistence == "transient" else None,
+            where=self.where, since=self.since, times=1 if self.persistence == "transient" else self.times,
             bit=bit, at=self.at, **hold.get(self.persistence, {}),
         )  # fmt: skip

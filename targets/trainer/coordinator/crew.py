@@ -17,6 +17,7 @@ from targets.trainer.coordinator.failure import Damage, Failure, detected, exit_
 from targets.trainer.coordinator.lease import Lease
 from targets.trainer.coordinator.members import Link, Members
 from targets.trainer.coordinator.pause import Pause
+from targets.trainer.coordinator.suspicion import Suspicion
 from targets.trainer.settings import Settings
 from targets.trainer.wire import Frame
 
@@ -79,6 +80,7 @@ class Crew:
         self.progress = Progress(settings, anyio.current_time)
         self.members = Members(settings, lease, self._heartbeats)
         self._pause = Pause(settings, self._heartbeats, self.members)
+        self.suspicion = Suspicion(settings)
         self.group: Group | None = None
         self.busy: set[Link] = set()  # agents that may have workers
         self.leaving: dict[str, float] = {}  # nodes under notice, and when their time is up
@@ -100,7 +102,7 @@ class Crew:
 
     def present(self) -> set[str]:
         """Nodes that a group may be made of."""
-        return set(self.members.agents) - set(self.leaving)
+        return set(self.members.agents) - set(self.leaving) - self.suspicion.excluded
 
     async def until(self, condition: Callable[[], bool], limit: float = math.inf) -> None:
         """Wait until `condition` holds, hearing members; raises Failure when the group cannot go on, Deposed when the
@@ -179,10 +181,28 @@ class Crew:
         elif op == "gone":
             if frame["current"] and "done" not in rank.said:
                 rank.closed = now
+        elif op in ("suspect", "corrupted"):
+            self._suspect(frame, fatal=op == "corrupted")
         elif op == "unloaded":
             self.fail(Damage(rank.member, frame["generation"], frame.get("name", ""), frame["reason"]))
         else:
             rank.said[op] = frame
+
+    def _suspect(self, frame: Frame, *, fatal: bool) -> None:
+        """A rank was seen to compute wrong values. All ranks say so; once counts."""
+        group = self.group
+        assert group is not None
+        rank = group.ranks[frame["culprit"]]
+        if not self.suspicion.name(rank.node, group.epoch, frame["step"]):
+            return
+        reason = frame.get("reason", "its result changed when the step was repeated")
+        failure = detected(Failure(rank.member, "corruption", f"step {frame['step']}: {reason}"))
+        if self.suspicion.guilty(rank.node, len(self.present())):
+            steps = self.suspicion.evidence(rank.node)
+            emit("device.excluded", node=rank.node, member=rank.member, epoch=group.epoch, steps=steps)
+            self.suspicion.exclude(rank.node)
+        if fatal:
+            raise failure
 
     async def _look(self) -> None:
         """Notice silence, closed connections without a word of the agent, broken collectives, and stalls."""

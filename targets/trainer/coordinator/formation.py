@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from contextlib import ExitStack
 from functools import partial
 
@@ -14,6 +13,7 @@ from targets.trainer import defects
 from targets.trainer.coordinator.crew import Crew, Group
 from targets.trainer.coordinator.failure import PATHS, Change, Damage, Failure, GiveUp, actions, detected
 from targets.trainer.coordinator.members import Link
+from targets.trainer.coordinator.validation import sane
 from targets.trainer.coordinator.vault import Chosen, Vault
 from targets.trainer.settings import Place
 
@@ -30,6 +30,7 @@ class Formation:
         self._crew, self._vault, self._place = crew, vault, place
         self._nodes = [f"n{i}" for i in range(crew.wanted)]  # of the last group, by rank
         self._formed = 0
+        self._rejected = False  # a restore, by the canary, since a group was last formed
         self.excluded: set[int] = set()  # generations on which the ranks did not agree
 
     async def form(self, change: Change) -> Group:
@@ -53,8 +54,17 @@ class Formation:
                 paths.enter_context(recovery_path(PATHS[action]))
             if change.drained is not None:
                 paths.enter_context(recovery_path("preempt.drain"))
+            if self._rejected:
+                paths.enter_context(recovery_path("restore.canary_rejected"))
+            if chosen.passed_over > 1:
+                paths.enter_context(recovery_path("checkpoint.rollback_far"))
+            if crew.suspicion.parting:
+                paths.enter_context(recovery_path("device.exclude"))
+                crew.suspicion.parting.clear()
             self._nodes = nodes
-            return await self._bring_up(nodes, chosen, promoted, validate=change.action != "start")
+            group = await self._bring_up(nodes, chosen, promoted, validate=change.action != "start")
+            self._rejected = False
+            return group
 
     async def _bring_up(self, nodes: list[str], chosen: Chosen, promoted: set[str], *, validate: bool) -> Group:
         crew, epoch = self._crew, self._crew.lease.epoch
@@ -100,7 +110,7 @@ class Formation:
         awaited = {f"n{i}" for i in range(s.nodes)} if first else set(self._nodes)
 
         def settled() -> bool:
-            expected = awaited - crew.departed - set(crew.leaving)
+            expected = awaited - crew.departed - set(crew.leaving) - crew.suspicion.excluded
             waited = anyio.current_time() - max(begun, crew.last_join)
             whole = expected <= crew.present() or (not first and len(crew.present()) >= crew.wanted)
             return len(crew.present()) >= s.min_world and (whole or waited >= patience)
@@ -152,8 +162,10 @@ class Formation:
         if not agreed and self._crew.settings.defect not in UNCOMPARED:
             self.excluded.add(chosen.generation)
             self._crew.fail(Failure("group", "corruption", f"ranks do not agree on what they restored: {cuts}"))
+        skipped = defects.active(self._crew.settings, defects.CANARY_SKIPPED)
         for said in loaded:
-            if chosen.generation and not _sane(said.get("loss"), chosen.loss):
+            if chosen.generation and not sane(said.get("loss"), chosen.loss) and not skipped:
+                self._rejected = True
                 member = group.ranks[said["rank"]].member
                 self._crew.fail(Damage(member, chosen.generation, "canary", "validation"))
 
@@ -182,10 +194,3 @@ def _index(node: str) -> int:
 def _common(state: dict[str, str] | None) -> list[str | None]:
     """What all ranks must hold alike."""
     return [(state or {}).get(part) for part in ("model", "optimizer", "schedule", "data")]
-
-
-def _sane(loss: float | None, saved: float | None) -> bool:
-    """Whether the canary's loss is a number, and near that of the step that was saved."""
-    if loss is None or not math.isfinite(loss):
-        return False
-    return saved is None or abs(loss - saved) <= 0.5 + 0.5 * abs(saved)

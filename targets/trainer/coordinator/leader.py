@@ -10,6 +10,7 @@ from targets.trainer.coordinator.crew import Crew, Group
 from targets.trainer.coordinator.failure import WARM, Change, Damage, Failure, GiveUp
 from targets.trainer.coordinator.formation import Formation
 from targets.trainer.coordinator.round import checkpoint
+from targets.trainer.coordinator.validation import agreed
 from targets.trainer.coordinator.vault import Vault
 
 FAREWELL = 2.0  # for the agents to end once the job has
@@ -89,10 +90,11 @@ class Leader:
                 return Change("shrink", f"{self._noticed(group)} leaves before a checkpoint could be made")
             ready = group.said("ready")
             step, loss = ready[0]["step"], ready[0].get("loss")
+            canary = agreed(crew, group, ready)
             if any(said["step"] != step for said in ready):
                 crew.fail(Failure("group", "corruption", f"ranks cut at steps {[said['step'] for said in ready]}"))
             begun = anyio.current_time()
-            generation = await checkpoint(crew, self._vault, group, step, loss)
+            generation = await checkpoint(crew, self._vault, group, step, canary)
             group.forget("ready")
             if generation is not None:
                 self._failures, self._round_seconds = 0, anyio.current_time() - begun
@@ -132,6 +134,9 @@ class Leader:
         node = self._noticed(group)
         if node is not None:
             return Change("shrink", f"{node} leaves", drained=node)
+        parting = sorted(self._crew.suspicion.parting & set(group.nodes))
+        if parting:
+            return Change("shrink", f"{', '.join(parting)} computes wrong values")
         newcomers = sorted(self._crew.present() - set(group.nodes))
         if newcomers and group.world < self._crew.wanted:
             return Change("grow", f"{', '.join(newcomers)} joined")

@@ -20,7 +20,8 @@ class Chosen(NamedTuple):
 
     generation: int
     step: int
-    loss: float | None  # of the step that was saved
+    loss: float | None  # of the canary, when it was saved
+    passed_over: int = 0  # generations that were committed later, and cannot be restored or must not be
 
 
 FRESH = Chosen(0, 0, None)
@@ -90,6 +91,7 @@ class Vault:
             listed = [g for g in listed if str(g["generation"]) == answer["latest"]]
         if sum(g["damaged"] for g in listed) > 1 and defects.active(self._settings, defects.ROLLBACK_ONCE):
             return FRESH
+        committed = [g["generation"] for g in listed if g["state"] == "committed"]
         good = [g for g in listed if not g["damaged"] and g["generation"] not in excluded]
         if not defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY):
             good = [g for g in good if g["state"] == "committed"]
@@ -104,7 +106,8 @@ class Vault:
                     return FRESH
                 await self.damaged(generation, "manifest", refused.error)
             else:
-                return Chosen(manifest["generation"], manifest["step"], manifest.get("loss"))
+                passed_over = sum(other > generation for other in committed)
+                return Chosen(manifest["generation"], manifest["step"], manifest.get("loss"), passed_over)
         return FRESH
 
     async def damaged(self, generation: int, name: str, reason: str) -> None:

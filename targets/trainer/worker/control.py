@@ -61,6 +61,7 @@ class Control:
     def __init__(self, leader: Address, source: str, identity: dict[str, Any], retirement: Retirement) -> None:
         self.step, self.phase, self.urgent = 0, "starting", False
         self.on_regroup: Callable[[], None] = lambda: None  # called in another thread, once the order has come
+        self.spans = (0.0, 0.0)  # seconds of the last step: computation, reading of the batch
         self._identity, self._retirement = identity, retirement
         self._orders: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._closed, self._regroup = threading.Event(), threading.Event()
@@ -102,7 +103,7 @@ class Control:
 
     def _beat(self, period: float) -> None:
         while not self._closed.wait(period):
-            self.tell("heartbeat", step=self.step, phase=self.phase)
+            self.tell("heartbeat", step=self.step, phase=self.phase, spans=self.spans)
 
     def _listen(self) -> None:
         try:

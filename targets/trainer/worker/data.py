@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 import sysconfig
+import time
+import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from chaos.inside import recovery_path, tamper
 
 MICRO_BATCH = 4  # samples of one forward at most
 
@@ -21,6 +26,19 @@ class Cursor(NamedTuple):
     position: int = 0
 
 
+class Batch(NamedTuple):
+    """Windows as they were read. An unsound one has the right shape and is not what the data set holds."""
+
+    windows: npt.NDArray[np.int64]  # one row a sample: inputs are all columns but the last, targets all but the first
+    sound: bool
+    read: int  # 2 where it had to be read again
+    seconds: float  # that reading took
+
+
+class _Unsound(Exception):
+    """The second read is no better."""
+
+
 class Corpus:
     """`samples` windows of `length` + 1 bytes, spread evenly over the sources of the standard library."""
 
@@ -28,11 +46,42 @@ class Corpus:
         self._text = _standard_library(limit)
         self._length = length + 1
         self._stride = max((len(self._text) - self._length) // samples, 1)
+        self._checksums = functools.partial(_checksums, limit, self._length)
 
-    def windows(self, ids: Sequence[int]) -> npt.NDArray[np.int64]:
-        """One row a sample: inputs are all columns but the last, targets all but the first."""
-        starts = [i * self._stride % (len(self._text) - self._length) for i in ids]
-        return np.stack([self._text[start : start + self._length] for start in starts]).astype(np.int64)
+    def read(self, ids: Sequence[int], **where: Any) -> Batch:
+        """The windows of these samples, checked; read a second time where they are not what the data set holds."""
+        began = time.monotonic()
+        raw = self._fetch(ids, {**where, "read": 1})
+        sound, read = self._sound(ids, raw), 1
+        if not sound:
+            read = 2
+            with suppress(_Unsound), recovery_path("batch.reread"):
+                raw = self._fetch(ids, {**where, "read": 2})
+                if not (sound := self._sound(ids, raw)):
+                    raise _Unsound
+        size = len(ids) * self._length
+        whole = bytes(raw[:size]).ljust(size, b"\0")
+        windows = np.frombuffer(whole, dtype=np.uint8).reshape(len(ids), self._length).astype(np.int64)
+        return Batch(windows, sound, read, time.monotonic() - began)
+
+    def _fetch(self, ids: Sequence[int], where: dict[str, Any]) -> bytearray:
+        raw = bytearray().join(self._text[start : start + self._length].tobytes() for start in map(self._start, ids))
+        tamper("batch", raw, **where)
+        return raw
+
+    def _sound(self, ids: Sequence[int], raw: bytearray) -> bool:
+        size, starts = self._length, [self._start(i) for i in ids]
+        parts = [zlib.crc32(raw[at : at + size]) for at in range(0, len(raw), size)]
+        return parts == [self._checksums(start) for start in starts]
+
+    def _start(self, sample: int) -> int:
+        return sample * self._stride % (len(self._text) - self._length)
+
+
+@functools.cache
+def _checksums(limit: int, length: int, start: int) -> int:
+    """The checksum of the window at `start`, taken when it was first used."""
+    return zlib.crc32(_standard_library(limit)[start : start + length].tobytes())
 
 
 class Sampler:

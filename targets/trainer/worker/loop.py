@@ -12,7 +12,7 @@ import msgspec
 import torch
 from torch.distributed.checkpoint.api import CheckpointException
 
-from chaos.inside import emit, hello, point
+from chaos.inside import emit, hello, point, sites, tamper
 from targets.trainer import defects
 from targets.trainer.settings import Address, Place, Settings
 from targets.trainer.wire import Budget, Caller, Frame, Refused, Unreachable
@@ -21,8 +21,8 @@ from targets.trainer.worker.checkpoint import Damaged, Restored, Vault
 from targets.trainer.worker.control import Control, Regroup, Retirement, leave
 from targets.trainer.worker.data import Corpus
 from targets.trainer.worker.memory import Held, Memory, own
-from targets.trainer.worker.state import Fingerprint
-from targets.trainer.worker.trainer import Trainer
+from targets.trainer.worker.state import Fingerprint, shard
+from targets.trainer.worker.trainer import Corrupted, Trainer
 
 DIED = 13  # exit code of the defect restart-loop
 STUCK = 14  # exit code of a worker that could not be freed for another group
@@ -58,6 +58,7 @@ class Worker:
         self._start, self._place, self._settings = start, place, settings
         member = f"worker-{place.node}"
         hello(member, role="worker", node=place.node, rank=start.rank, epoch=start.epoch)
+        sites("gradient", "weight", "activation", "moment", "batch", "snapshot")
         self._retirement = Retirement(member, start.rank, start.epoch, settings)
         self._retirement.watch(agent)
         identity = {"rank": start.rank, "epoch": start.epoch, "node": place.node, "member": member}
@@ -81,6 +82,8 @@ class Worker:
                 order = regroup.order
             except RuntimeError as error:  # what gloo and NCCL raise when a peer is gone
                 order = self._broken(error)
+            except Corrupted as found:
+                order = self._corrupted(found)
             except Refused as refused:
                 if refused.error != "stale-epoch":
                     raise
@@ -93,6 +96,13 @@ class Worker:
         if "gloo" not in str(error):
             traceback.print_exc()
         self._control.phase = "broken"
+        return self._await_regroup()
+
+    def _corrupted(self, found: Corrupted) -> Frame:
+        self._control.tell("corrupted", step=self._trainer.step + 1, culprit=found.rank, reason=found.reason)
+        return self._await_regroup()
+
+    def _await_regroup(self) -> Frame:
         try:
             return self._control.order("stop")  # never comes: a worker is stopped by its agent
         except Regroup as regroup:
@@ -129,7 +139,9 @@ class Worker:
         while (order := self._control.order("load", "go"))["op"] == "load":
             self._control.phase = "loading"
             generation, step = order["generation"], order["step"]
-            self._trainer = Trainer(self._group, self._corpus, self._settings)  # nothing of an earlier try is left
+            self._trainer = Trainer(  # nothing of an earlier try is left
+                self._group, self._corpus, self._settings, epoch=self._start.epoch
+            )
             try:
                 self._control.tell("loaded", **self._restore(generation, step) if generation else self._fresh())
             except Damaged as damaged:
@@ -175,7 +187,9 @@ class Worker:
             loss = done.loss
             time.sleep(max(began + settings.step_seconds - time.monotonic(), 0.0))
             emit("step.completed", step=trainer.step, world=start.world, **who, **done.facts())
-            control.step = trainer.step
+            control.step, control.spans = trainer.step, trainer.spans
+            if done.blamed is not None:
+                control.tell("suspect", step=trainer.step, culprit=done.blamed)
             if defects.active(settings, defects.WARM_KEEPS_NEWER_STATE):
                 self._memory.spoil(trainer.state)
             if done.urgent or trainer.step % settings.checkpoint_every == 0 or trainer.step == settings.steps:
@@ -184,13 +198,13 @@ class Worker:
             self._settle()
         control.tell("done", step=trainer.step, loss=loss)
 
-    def _cut(self, loss: float) -> None:
+    def _cut(self, loss: float | None) -> None:
         """Save the state after this step, together with all other ranks."""
         control, trainer = self._control, self._trainer
         if self._behind is not None:
             self._settle()
         control.phase = "saving"
-        control.tell("ready", step=trainer.step, loss=loss)
+        control.tell("ready", step=trainer.step, loss=loss, canary=trainer.canary())
         order = control.order("save")
         generation = order["generation"]
         budget = Budget.of(self._settings, order.get("within", 20.0), order.get("retries", math.inf))
@@ -199,6 +213,8 @@ class Worker:
         who = {"rank": self._start.rank, "epoch": self._start.epoch}
         emit("checkpoint.saved", **facts, **who, optimizer_entries=entries)
         snapshot = trainer.state.snapshot()
+        for name, tensor in snapshot.items():
+            tamper("snapshot", shard(tensor), name=name, generation=generation, step=trainer.step, **who)
         if self._settings.restart == "warm":
             cut = Restored(generation, trainer.step, self._start.world)
             self._memory.keep(Held(cut, self._start.rank, own(snapshot), Fingerprint(state, entries)))

@@ -90,7 +90,7 @@ class TrainState:
         if (data := tensors.get("data")) is not None:
             self.cursor = Cursor(*data.tolist())
         if (rng := tensors.get(self._rng_name)) is not None:
-            _set_rng(rng)
+            set_rng(rng)
 
     def fingerprint(self) -> Fingerprint:
         """Digests by part, of model and optimizer over the unsharded tensors. A collective, never during a save."""
@@ -102,7 +102,7 @@ class TrainState:
         schedule = json.dumps([self.schedule.taken, self.schedule.rate()]).encode()
         state = {
             **{part: value.hexdigest() for part, value in hashes.items()},
-            "rng": digest(_rng().numpy().tobytes()),
+            "rng": digest(rng().numpy().tobytes()),
             "schedule": digest(schedule),
             "data": digest(json.dumps(self.cursor).encode()),
         }
@@ -117,7 +117,7 @@ class TrainState:
         return {
             "model": lambda: {f"model.{name}": p for name, p in self.model.named_parameters()},
             "optimizer": self._optimizer_tensors,
-            "rng": lambda: {self._rng_name: _rng()},
+            "rng": lambda: {self._rng_name: rng()},
             "schedule": lambda: {"schedule": torch.tensor(self.schedule.taken)},
             "data": lambda: {"data": torch.tensor(self.cursor)},
         }
@@ -135,7 +135,7 @@ def shard(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def _rng() -> Tensor:
+def rng() -> Tensor:
     """The state of all generators of this rank as bytes."""
     states = [torch.get_rng_state()]
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
@@ -143,7 +143,8 @@ def _rng() -> Tensor:
     return torch.cat(states)
 
 
-def _set_rng(state: Tensor) -> None:
+def set_rng(state: Tensor) -> None:
+    """Go on from such a state."""
     size = torch.get_rng_state().numel()
     torch.set_rng_state(state[:size])
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]

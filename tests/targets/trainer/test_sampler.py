@@ -77,6 +77,6 @@ def test_all_ranks_run_the_same_number_of_forwards_and_none_exceeds_the_micro_ba
 
 
 def test_every_sample_is_a_window_of_its_own() -> None:
-    windows = Corpus(DATASET, 64).windows(range(DATASET))
+    windows = Corpus(DATASET, 64).read(range(DATASET)).windows
     assert windows.shape == (DATASET, 65)
     assert len({row.tobytes() for row in windows}) == DATASET

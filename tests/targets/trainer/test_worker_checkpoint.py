@@ -47,7 +47,7 @@ class Rank:
         self.trainer = Trainer(group, corpus, settings)
         self.vault = Vault(store.caller, group, 1, staging, settings)
 
-    def train(self, steps: int) -> list[float]:
+    def train(self, steps: int) -> list[float | None]:
         return [self.trainer.advance().loss for _ in range(steps)]
 
     def save(self, generation: int) -> Fingerprint:
