@@ -54,6 +54,7 @@ NO_REPLAY: Final = "no-replay"
 NAN_COMMITTED: Final = "nan-committed"
 STATE_NOT_SCRUBBED: Final = "state-not-scrubbed"
 BLAMES_WITHOUT_EVIDENCE: Final = "blames-without-evidence"
+DEVICE_KEPT: Final = "device-kept"
 CANARY_SKIPPED: Final = "canary-skipped"
 QUARANTINE_UNRECORDED: Final = "quarantine-unrecorded"
 
@@ -103,6 +104,7 @@ DEFECTS: Final = {
     NAN_COMMITTED: "a step that is no number is taken, and saved",
     STATE_NOT_SCRUBBED: "nobody compares memory with what the last step left there",
     BLAMES_WITHOUT_EVIDENCE: "a device is excluded when it is named for the first time",
+    DEVICE_KEPT: "a device stays, however often it is named",
     CANARY_SKIPPED: "nobody looks at the canary of a restored state",
     QUARANTINE_UNRECORDED: "a batch is left out, and nobody is told",
 }

@@ -31,6 +31,8 @@ class Suspicion:
 
     def guilty(self, node: str, present: int) -> bool:
         """Whether it must go; `present` nodes could be members of a group."""
+        if defects.active(self._settings, defects.DEVICE_KEPT):
+            return False
         enough = 1 if defects.active(self._settings, defects.BLAMES_WITHOUT_EVIDENCE) else ENOUGH
         return node not in self.excluded and len(self._named[node]) >= enough and present > self._settings.min_world
 
