@@ -9,7 +9,8 @@ from chaos.history import Event, History
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
-_POWER_CUT, _TORN_WRITE = "storage.power-cut", "storage.torn-write"
+_POWER_CUT, _TORN_WRITE, _FAILED_SYNC = "storage.power-cut", "storage.torn-write", "storage.failed-fsync"
+_HARMFUL = (_POWER_CUT, _TORN_WRITE, "storage.lost-write", "storage.bit-rot")
 
 
 class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
@@ -18,7 +19,7 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
     Judged at each `checkpoint.committed`: the shards that the store had written by then, without those that an abort
     took away, against the names in the commit and the ranks of the round. A commit stands for one content: a second one
     of the same generation must repeat the first. What a power cut or a torn write takes from a committed generation had
-    not been durable, whatever its store said.
+    not been durable, whatever its store said; nor was what it had written before a sync that failed.
     """
 
     id: ClassVar[str] = "T1"
@@ -55,7 +56,7 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
                 evidence += [*(e.seq for e in shards.values()), event.seq]
         if not commits:
             return unknown("nothing was committed")
-        if broken := _lost_by_its_disk(history):
+        if broken := _lost_by_its_disk(history) or _synced_only_at_second_try(history):
             return broken
         return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
 
@@ -108,6 +109,31 @@ def _lost_by_its_disk(history: History) -> Verdict | None:
                 sorted({commit.seq, causes[0].seq, damage.seq}),
             )
     return None
+
+
+def _synced_only_at_second_try(history: History) -> Verdict | None:
+    """A generation that was committed after a sync had failed, and is found damaged though nobody damaged it."""
+    landed = history.of("fault.landed")
+    for damage in history.of("checkpoint.damaged"):
+        commit = history.first("checkpoint.committed", generation=damage.get("generation"))
+        if commit is None or any(_harms(e) and e.seq < damage.seq for e in landed):
+            continue
+        failed_sync = next(
+            (e for e in landed if e.get("kind") == _FAILED_SYNC and e.seq < commit.seq < damage.seq), None
+        )
+        if failed_sync is not None:
+            return failed(
+                f"generation {damage.get('generation')} was committed after a sync had failed, and its "
+                f"{damage.get('name')} was found damaged ({damage.get('reason')}): it had not been durable",
+                (failed_sync.seq, commit.seq, damage.seq),
+            )
+    return None
+
+
+def _harms(fault: Event) -> bool:
+    """Whether it may change what lies on disk, so that damage is its own doing."""
+    kind = str(fault.get("kind"))
+    return kind.startswith("checkpoint.") or kind in _HARMFUL
 
 
 def _another(first: Event, commit: Event) -> Verdict | None:

@@ -57,6 +57,11 @@ BLAMES_WITHOUT_EVIDENCE: Final = "blames-without-evidence"
 DEVICE_KEPT: Final = "device-kept"
 CANARY_SKIPPED: Final = "canary-skipped"
 QUARANTINE_UNRECORDED: Final = "quarantine-unrecorded"
+STORAGE_ERROR_IGNORED: Final = "storage-error-ignored"
+RETRY_AFTER_EIO: Final = "retry-after-eio"
+WRITTEN_IN_PLACE: Final = "written-in-place"
+UNREADABLE_STARTS_AFRESH: Final = "unreadable-starts-afresh"
+ABORT_REMOVES_OLDER: Final = "abort-removes-older"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -107,6 +112,11 @@ DEFECTS: Final = {
     DEVICE_KEPT: "a device stays, however often it is named",
     CANARY_SKIPPED: "nobody looks at the canary of a restored state",
     QUARANTINE_UNRECORDED: "a batch is left out, and nobody is told",
+    STORAGE_ERROR_IGNORED: "the store acknowledges a shard that it could not write, and does not look at it",
+    RETRY_AFTER_EIO: "a failed sync of a shard is tried again, and what it says then is believed",
+    WRITTEN_IN_PLACE: "a shard is written under its own name, and a name that is there counts as stored",
+    UNREADABLE_STARTS_AFRESH: "a shard that cannot be read means that there is no checkpoint",
+    ABORT_REMOVES_OLDER: "what is removed with an aborted generation is also what was before it",
 }
 
 

@@ -99,8 +99,10 @@ class ProcessTarget(Hooking, Limiting, Listening, Processes):
         program = next((p for p in self._recipe.programs if p.name == name), None)
         if program is None:
             raise NotLanded(f"the harness did not start {name}: {', '.join(self.programs())} can be started again")
-        if any(live.started and live.program == name for live in self.live.values()):
-            raise NotLanded(f"{name} has not ended")
+        while known := [live for live in self.live.values() if live.started and live.program == name]:
+            if any(live.alive() for live in known):
+                raise NotLanded(f"{name} has not ended")
+            await self._news.wait()  # until its end was told
         self._ended.pop(name, None)
         try:
             await self._start(program)

@@ -74,6 +74,8 @@ class Leader:
         if trained and crew.settings.restart == "warm" and failure.kind in WARM:
             crew.keep(failure)
             return Change("warm-restart", str(failure))
+        if isinstance(failure, Damage) and defects.active(crew.settings, defects.UNREADABLE_STARTS_AFRESH):
+            self._formation.excluded.update(range(failure.generation + 1))
         if failure.kind != "corruption":
             return Change("cold-restart", str(failure))
         if isinstance(failure, Damage):

@@ -17,10 +17,11 @@ def sync_folder(folder: Path) -> None:
 
 
 class Disk:
-    """Writes to disk. `names=False` is a deliberate bug: the folders are never synced."""
+    """Writes to disk. Deliberate bugs: `names=False`, the folders are never synced; `insists`, a sync that failed is
+    tried again: it succeeds, and the data is gone."""
 
-    def __init__(self, *, names: bool = True) -> None:
-        self._names = names
+    def __init__(self, *, names: bool = True, insists: bool = False) -> None:
+        self._names, self._insists = names, insists
 
     def make_folder(self, folder: Path) -> None:
         """Create `folder`, durable in its parent; the parent exists."""
@@ -36,7 +37,7 @@ class Disk:
             file.write(data)
             file.flush()
             if content:
-                os.fsync(file.fileno())
+                self._sync(file.fileno())
         half.rename(path)
         if name:
             self._sync_names(path.parent)
@@ -47,6 +48,14 @@ class Disk:
         folder.rename(doomed)
         self._sync_names(folder.parent)
         shutil.rmtree(doomed)
+
+    def _sync(self, file: int) -> None:
+        try:
+            os.fsync(file)
+        except OSError:
+            if not self._insists:
+                raise
+            os.fsync(file)
 
     def _sync_names(self, folder: Path) -> None:
         if self._names:

@@ -26,6 +26,11 @@ from targets.trainer.store.ledger import Emit
 from targets.trainer.wire import Refused
 
 _SHARD_NAME = re.compile(r"(?!\.\.?$)[\w.-]{1,100}", re.ASCII)
+# What a deliberate bug believes that it has, it does not look at (or sees it in the kernel's cache) before it decides.
+_BLIND = (
+    defects.UPLOAD_TRUSTED, defects.HALF_SHARD_ACCEPTED, defects.STORAGE_ERROR_IGNORED, defects.RETRY_AFTER_EIO,
+    defects.WRITTEN_IN_PLACE,
+)  # fmt: skip
 _FOLDER_NAME = re.compile(r"gen-(\d{6,})")
 
 
@@ -91,7 +96,7 @@ class Generations:
         """Store a shard; a second time only with the same content."""
         path = self._shard_path(generation, shard.name)
         self._verify(shard, body)
-        if path.exists() and defects.active(self._settings, defects.HALF_SHARD_ACCEPTED):
+        if path.exists() and (self._bug(defects.HALF_SHARD_ACCEPTED) or self._bug(defects.WRITTEN_IN_PLACE)):
             return {}
         if path.exists():
             if path.read_bytes() != body:
@@ -100,12 +105,26 @@ class Generations:
         decided = (self._folder(generation) / "decision.json").exists()
         if decided and not defects.active(self._settings, defects.MARKER_FIRST):
             raise Refused({"error": "immutable"})
-        self._disk.write(path, body, content=not defects.active(self._settings, defects.NO_SHARD_FSYNC))
+        if not self._write_shard(path, body):
+            return {}
         self._emit(
             "checkpoint.shard_written",
             generation=generation, name=shard.name, rank=shard.rank, bytes=shard.length, digest=shard.digest,
         )  # fmt: skip
         return {}
+
+    def _write_shard(self, path: Path, body: bytes) -> bool:
+        """Whether it is on disk; raises OSError when it is not, unless by a deliberate bug."""
+        if self._bug(defects.WRITTEN_IN_PLACE):
+            path.write_bytes(body)
+            return True
+        try:
+            self._disk.write(path, body, content=not self._bug(defects.NO_SHARD_FSYNC))
+        except OSError:
+            if not self._bug(defects.STORAGE_ERROR_IGNORED):
+                raise
+            return False
+        return True
 
     def put_half(self, generation: int, shard: Shard, body: bytes) -> None:
         """What a deliberate bug makes of a shard that was cut off."""
@@ -122,7 +141,7 @@ class Generations:
                 if decided.shards != manifest.shards or decided.step != manifest.step:
                     raise Refused({"error": "immutable"})
                 return {}
-            looks = not (self._bug(defects.UPLOAD_TRUSTED) or self._bug(defects.HALF_SHARD_ACCEPTED))
+            looks = not any(map(self._bug, _BLIND))
             for shard in manifest.shards if looks else ():
                 path = self._shard_path(generation, shard.name)
                 if not path.exists():
@@ -172,6 +191,8 @@ class Generations:
         if folder.exists() and not keeps:
             self._disk.remove_folder(folder)
             self._emit("checkpoint.aborted", generation=generation, reason=reason)
+            if self._bug(defects.ABORT_REMOVES_OLDER):
+                self._remove([number for number in self._numbers() if number < generation])
         return {}
 
     def damaged(self, generation: int, name: str, reason: str) -> dict[str, Any]:

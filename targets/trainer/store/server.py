@@ -31,7 +31,10 @@ class Store:
         folder.mkdir(parents=True, exist_ok=True)
         durable.sync_folder(folder.parent)
         raising = not defects.active(settings, defects.EPOCH_NOT_RAISED)
-        disk = durable.Disk(names=not defects.active(settings, defects.NO_DIR_FSYNC))
+        disk = durable.Disk(
+            names=not defects.active(settings, defects.NO_DIR_FSYNC),
+            insists=defects.active(settings, defects.RETRY_AFTER_EIO),
+        )
         self._ledger = Ledger(folder, emit, disk, raising=raising)
         self._generations = Generations(folder, settings, emit, disk)
         self._settings, self._emit, self._turn = settings, emit, threading.Lock()
