@@ -47,6 +47,7 @@ async def examine_async(driver: Driver | None) -> tuple[Row, ...]:
         "user namespaces": user_namespaces,
         "lab": lambda: lab(driver),
         "netem": netem,
+        "file tap": file_tap,
         "fuse": fuse,
         "power cut": power_cut,
         "docker": docker,
@@ -245,6 +246,15 @@ async def fuse() -> list[Row]:
     elif "libfuse" in said or "mfusepy" in said:
         fix = "apt-get install libfuse3-3; pip install 'mlchaos[storage]'"
     return [Row(name="fuse", ok=False, detail=said, fix=fix)]
+
+
+async def file_tap() -> list[Row]:
+    """What stops file operations of members before they happen: a call of our own, really refused."""
+    program = Path(__file__).with_name("drivers") / "process" / "fit_tap.py"
+    code, output = await _run(sys.executable, "-I", "-S", str(program), "--try")
+    said = output.splitlines()[-1] if output else f"exit code {code}"
+    fix = "Linux 5.6 or newer on x86-64 or arm64; in a container, a seccomp profile that allows `seccomp` (not its own)"
+    return [Row(name="file tap", ok=not code, detail=said, fix=fix if code else "")]
 
 
 async def power_cut() -> list[Row]:

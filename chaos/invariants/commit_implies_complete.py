@@ -10,7 +10,6 @@ from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _POWER_CUT, _TORN_WRITE, _FAILED_SYNC = "storage.power-cut", "storage.torn-write", "storage.failed-fsync"
-_HARMFUL = (_POWER_CUT, _TORN_WRITE, "storage.lost-write", "storage.bit-rot")
 
 
 class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
                 evidence += [*(e.seq for e in shards.values()), event.seq]
         if not commits:
             return unknown("nothing was committed")
-        if broken := _lost_by_its_disk(history) or _synced_only_at_second_try(history):
+        if broken := _lost_by_its_disk(history):
             return broken
         return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
 
@@ -92,16 +91,16 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
 
 def _lost_by_its_disk(history: History) -> Verdict | None:
     """Damage to what was committed, when no fault touched what is stored but those that take what is not durable: a
-    power cut after the commit, a write that was torn."""
+    power cut after the commit, a write that was torn, a sync that had failed before the commit."""
     landed = [e for e in history.of("fault.landed") if str(e.get("kind")).startswith(("storage.", "checkpoint."))]
     for damage in history.of("checkpoint.damaged"):
         before = [e for e in landed if e.seq < damage.seq]
-        if not before or any(e.get("kind") not in (_POWER_CUT, _TORN_WRITE) for e in before):
+        if not before or any(e.get("kind") not in (_POWER_CUT, _TORN_WRITE, _FAILED_SYNC) for e in before):
             continue
         commit = history.first("checkpoint.committed", generation=damage.get("generation"))
         if commit is None or commit.seq > damage.seq:
             continue
-        causes = [e for e in before if e.get("kind") == _TORN_WRITE or e.seq > commit.seq]
+        causes = [e for e in before if _takes(e, commit)]
         if causes:
             return failed(
                 f"generation {damage.get('generation')} was committed, and after {causes[0].get('kind')} its "
@@ -111,29 +110,10 @@ def _lost_by_its_disk(history: History) -> Verdict | None:
     return None
 
 
-def _synced_only_at_second_try(history: History) -> Verdict | None:
-    """A generation that was committed after a sync had failed, and is found damaged though nobody damaged it."""
-    landed = history.of("fault.landed")
-    for damage in history.of("checkpoint.damaged"):
-        commit = history.first("checkpoint.committed", generation=damage.get("generation"))
-        if commit is None or any(_harms(e) and e.seq < damage.seq for e in landed):
-            continue
-        failed_sync = next(
-            (e for e in landed if e.get("kind") == _FAILED_SYNC and e.seq < commit.seq < damage.seq), None
-        )
-        if failed_sync is not None:
-            return failed(
-                f"generation {damage.get('generation')} was committed after a sync had failed, and its "
-                f"{damage.get('name')} was found damaged ({damage.get('reason')}): it had not been durable",
-                (failed_sync.seq, commit.seq, damage.seq),
-            )
-    return None
-
-
-def _harms(fault: Event) -> bool:
-    """Whether it may change what lies on disk, so that damage is its own doing."""
-    kind = str(fault.get("kind"))
-    return kind.startswith("checkpoint.") or kind in _HARMFUL
+def _takes(fault: Event, commit: Event) -> bool:
+    """Whether it took what that commit had to have on disk."""
+    after = fault.seq > commit.seq
+    return {_POWER_CUT: after, _FAILED_SYNC: not after}.get(str(fault.get("kind")), True)
 
 
 def _another(first: Event, commit: Event) -> Verdict | None:

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 HARNESS = Path(__file__).with_name("harness.py")
+TAPPED = Path(__file__).parent / "tap" / "harness.py"
 NOBODY = 65534
 SITE = Path(msgspec.__file__).parents[1]
 # Enter a user namespace in which no further one may be made, as on a machine that closes them.
@@ -80,6 +81,15 @@ def test_root_without_the_right_to_map_users_builds_a_lab(tmp_path: Path) -> Non
 def test_nobody_runs_members_without_a_lab(python: str, folder: Path) -> None:
     done = as_nobody(python, str(HARNESS), "no-lab", str(folder / "run"), "--once", folder=folder)
     assert (done.returncode, done.stdout) == (0, "runs 2 False\n"), done.stderr
+
+
+@pytest.mark.parametrize("lab", ["lab", "no-lab"])
+def test_nobody_taps_the_files_of_members(python: str, folder: Path, lab: str) -> None:
+    if lab == "lab":
+        need_user_namespaces()
+    done = as_nobody(python, str(TAPPED), lab, str(folder / "run"), folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["ENOSPC for the 2nd mkdir of one/b", "a saw: made 28 made", "hits 1 of 3"]
 
 
 def test_closed_user_namespaces_are_told_with_the_way_round(tmp_path: Path) -> None:

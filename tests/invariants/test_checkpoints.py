@@ -113,6 +113,22 @@ class TestCommitImpliesComplete:
         assert verdict.outcome is Outcome.FAIL
         assert verdict.evidence == (torn, commit, damage)
 
+    def test_what_was_committed_after_a_failed_sync_and_is_gone_had_not_been_durable(self) -> None:
+        tape = round_until(4)
+        failed = tape.fault("storage.failed-fsync", "store")
+        commit = tape.commit(1, 20)
+        damage = tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="length")
+        verdict = COMPLETE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.evidence == (failed, commit, damage)
+
+    def test_a_sync_that_fails_after_the_commit_breaks_no_promise(self) -> None:
+        tape = round_until(4)
+        tape.commit(1, 20)
+        tape.fault("storage.failed-fsync", "store")
+        tape.add("checkpoint.damaged", "store", generation=1, name="shard-2", reason="length")
+        assert COMPLETE.check(tape.history).outcome is Outcome.PASS
+
     def test_damage_by_another_fault_or_before_the_power_went_is_no_broken_promise(self) -> None:
         tape = round_until(4)
         tape.commit(1, 20)

@@ -39,7 +39,7 @@ class Assembly:
                 options[fitting.name] = fitting.lab()
             except Unsupported as error:
                 self._refuse(fitting, error)
-        return options
+        return {fitting.name: options[fitting.name] for fitting in self._chosen}
 
     @asynccontextmanager
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> AsyncIterator[None]:
