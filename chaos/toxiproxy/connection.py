@@ -107,8 +107,7 @@ class Connection:
                     link.insert(place, toxic.kind(toxic.name, toxic.values, dice, link))
 
     def updated(self, toxic: Toxic) -> None:
-        """The values of a toxic have changed, or its toxicity."""
-        self.sync()
+        """The values of a toxic have changed."""
         for link in self.links:
             for stage in link.stages[:]:
                 if stage.name == toxic.name and not link.closed:

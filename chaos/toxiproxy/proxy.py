@@ -148,7 +148,9 @@ class Proxy:
         toxic.toxicity = toxicity
         self.log.record("toxic.updated", proxy=self.name, toxic=toxic.name, **_about(toxic))
         for connection in list(self.connections.values()):
-            connection.updated(toxic)
+            connection.sync()
+            if values:
+                connection.updated(toxic)
 
     def remove(self, toxic: Toxic, why: str) -> None:
         """What it held goes on at once, at the pace of its reader; this call does not wait for that."""

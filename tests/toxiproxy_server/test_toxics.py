@@ -351,6 +351,22 @@ def test_a_time_to_live_can_be_renewed_and_taken_back(server: Server, echoing: i
     assert [toxic["name"] for toxic in server.call("GET", f"{proxy.path}/toxics")] == ["noop_downstream"]
 
 
+def test_a_renewed_time_to_live_throws_no_dice_again() -> None:
+    seen = []
+    for renewed in (False, True):
+        with upstream(echo) as port, serving("--seed", "1") as server:
+            proxy = server.proxy(port)
+            proxy.add("corrupt", flips_per_mb=200)
+            with proxy.connect() as client:
+                client.sendall(DATA[:50_000])
+                seen.append(receive(client, 50_000))
+                if renewed:
+                    proxy.update("corrupt_downstream", ttl_ms=60_000)
+                client.sendall(DATA[50_000:])
+                seen[-1] += receive(client, len(DATA) - 50_000)
+    assert seen[0] == seen[1] != DATA
+
+
 def hits(server: Server, port: int, *, neighbour: bool = False) -> set[int]:
     """The numbers of those of 60 connections that a toxic of toxicity 0.3 hits."""
     proxy = server.proxy(port, "share")
