@@ -24,23 +24,30 @@ def flood(sock: socket.socket) -> None:
 
 @contextmanager
 def stuck(server: Server, kind: str, **attributes: int) -> Iterator[Proxy]:
-    """A client that never reads, and a proxy with a toxic that is full of data for it."""
+    """A client that never reads, and a proxy that is full of data for it, most of it in the toxic if that holds any."""
     with upstream(flood) as port:
         proxy = server.proxy(port)
-        proxy.add(kind, **attributes)
+        if kind:
+            proxy.add(kind, **attributes)
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(("127.0.0.1", proxy.port))
         with client:
-            proxy.await_event(event="toxic.hit")
+            if attributes:
+                proxy.await_event(event="toxic.hit")
             seen = [-1]
 
             def still() -> bool:  # nothing has moved between two looks
-                seen.append(proxy.connections()[0]["downstream"]["received"])
+                seen.append(received(proxy) if proxy.connections() else -1)
                 return seen[-1] == seen[-2] > FLOOD
 
             awaited(still, "a flood that is stuck")
             yield proxy
+
+
+def received(proxy: Proxy) -> int:
+    size: int = proxy.connections()[0]["downstream"]["received"]
+    return size
 
 
 def quickest(server: Server, heal: Callable[[Proxy], None], kind: str, **attributes: int) -> float:
@@ -76,6 +83,13 @@ def test_a_proxy_ends_while_a_reader_is_stuck(server: Server, how: str) -> None:
         else:
             server.call("PATCH", proxy.path, {"enabled": False})
         assert time.monotonic() - began < BOUND * 5  # a single try on a busy machine
+
+
+@pytest.mark.parametrize("kind", ["", "noop"])
+def test_a_reader_that_is_stuck_stops_its_sender(server: Server, kind: str) -> None:
+    with stuck(server, kind) as proxy:
+        moved = proxy.connections()[0]["downstream"]
+        assert moved["received"] - moved["sent"] < 1 << 20  # of 16 MiB
 
 
 def test_what_was_held_reaches_a_reader_that_wakes_up(server: Server) -> None:
