@@ -44,6 +44,7 @@ SPARE_STARTS_AFRESH: Final = "spare-starts-afresh"
 NO_SHARD_FSYNC: Final = "no-shard-fsync"
 NO_DIR_FSYNC: Final = "no-dir-fsync"
 ACK_BEFORE_FSYNC: Final = "ack-before-fsync"
+EACH_RANK_LOOKS: Final = "each-rank-looks"
 RESTART_ON_TRANSIENT: Final = "restart-on-transient"
 NO_RETRY: Final = "no-retry"
 RETRY_UNBOUNDED: Final = "retry-unbounded"
@@ -99,6 +100,7 @@ DEFECTS: Final = {
     NO_SHARD_FSYNC: "the store does not sync the content of shards",
     NO_DIR_FSYNC: "the store does not sync folders, so that new names may be lost",
     ACK_BEFORE_FSYNC: "the store acknowledges a commit before its records are on disk",
+    EACH_RANK_LOOKS: "each rank restores the newest generation that it sees in the shared folder",
     RESTART_ON_TRANSIENT: "whoever is suspected is taken for lost at once",
     NO_RETRY: "the first try of a call of the store is the last",
     RETRY_UNBOUNDED: "calls of the store are retried without end",

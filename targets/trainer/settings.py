@@ -25,6 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     min_world: int = 2
     keep: int = 3  # committed generations that retention leaves
     save: str = "sync"  # or "async"
+    restore: str = "store"  # or "shared": each node reads checkpoints from the shared folder, as on NFS
     restart: str = "cold"  # or "warm": survivors keep their processes, and the state in their memory
     spares: int = 0  # of the nodes: ready, but in the group only once another one is lost
     step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
@@ -50,6 +51,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     commit_deadline: float = 20.0
     try_timeout: float = 1.0  # of one try of a call
     retries: int = 24  # of calls of the store, in all that belongs to one round
+    visible_wait: float = 2.0  # for a committed generation to come into sight there; then the store is asked
     grace: float = 2.0  # between the notice that a node goes away (SIGTERM) and its end
     gloo_timeout: float = 60.0  # longer than detection: the coordinator decides first
 

@@ -241,9 +241,13 @@ async def test_one_member_is_behind_and_the_others_are_not(office: Any) -> None:
             assert await at.ask("a", "size", "shared/old") == 3
             assert await at.ask("a", "size", "shared/doomed") == 1
             assert await at.ask("a", "read", "shared/doomed") == 116  # ESTALE
+            assert await at.ask("a", "write", "shared/mine", [5] * 4) == 4
+            assert await at.ask("a", "size", "shared/mine") == 4
+            assert await at.ask("a", "list", "shared") == ["doomed", "mine", "old"]
+            assert await at.ask("b", "list", "shared") == ["mine", "new", "old"]
             evidence = await proof(landing)
             assert evidence["op"] in ("list", "stat")
-        assert await at.ask("a", "list", "shared") == ["new", "old"]
+        assert await at.ask("a", "list", "shared") == ["mine", "new", "old"]
         assert await at.ask("a", "size", "shared/old") == 9
         assert landing.healed["views"][0]["hits"] >= 4
 

@@ -33,9 +33,16 @@ class Lie:
         self.examples: list[dict[str, Any]] = []
         self.free_at = 0.0  # when a throttled line is free again
         self.snapshot: dict[str, Any] = {}
+        self.own: set[str] = set()  # what the member itself changed since: that it knows
 
     def concerns(self, path: str) -> bool:
         return self._pattern.fullmatch(path.removeprefix("/")) is not None
+
+    def covers(self, path: str) -> bool:
+        """Whether it concerns a path that the member has not changed itself, or what is in that folder."""
+        return (self.concerns(path) or self.concerns(f"{path}/")) and not any(
+            path == own or path.startswith(f"{own}/") for own in self.own
+        )
 
     def due(self) -> bool:
         """Count an operation; whether it is one of those that are hit."""
@@ -157,9 +164,18 @@ class Lies:
 
     # --- names and attributes
 
+    def changed(self, *paths: str) -> None:
+        """The member itself makes, changes or removes these."""
+        for lie in self._standing.get("stale-metadata", ()):
+            with self._turn:
+                lie.own.update(paths)
+
+    def _stale(self, path: str) -> list[Lie]:
+        return [lie for lie in self._standing.get("stale-metadata", ()) if lie.covers(path)]
+
     def visible(self, path: str) -> None:
         """Raise what a client gets that does not know the file yet, or that knows one which is gone."""
-        for lie in self._of("stale-metadata", path):
+        for lie in self._stale(path):
             if path not in lie.snapshot and os.path.lexists(self._base + path):
                 self._hit(lie, path=path[1:], op="open", truth="there", said="nothing")
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
@@ -167,7 +183,7 @@ class Lies:
                 raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
 
     def stat(self, path: str, ask: Callable[[str], os.stat_result], real: str) -> os.stat_result:
-        stale = self._of("stale-metadata", path)
+        stale = self._stale(path)
         if not stale:
             return ask(real)
         try:
@@ -188,14 +204,16 @@ class Lies:
         return truth
 
     def names(self, path: str, ask: Callable[[str], list[str]], real: str) -> list[str]:
-        for lie in self._of("stale-metadata", path):
+        for lie in self._stale(path):
             known = lie.snapshot.get(path)
-            said: list[str] = known[1] if known is not None and known[1] is not None else []
+            old: list[str] = known[1] if known is not None and known[1] is not None else []
             try:
                 truth = ask(real)
             except FileNotFoundError:
                 truth = []
-            if hidden := sorted(set(truth) ^ set(said)):
-                self._hit(lie, path=path[1:], op="list", truth=len(truth), said=len(said), differ=hidden[:KEPT])
+            own = {name.rpartition("/")[2] for name in lie.own if name.rpartition("/")[0] == path.rstrip("/")}
+            said = [name for name in old if name not in own] + [name for name in truth if name in own]
+            if differ := sorted(set(truth) ^ set(said)):
+                self._hit(lie, path=path[1:], op="list", truth=len(truth), said=len(said), differ=differ[:KEPT])
             return said
         return ask(real)

@@ -89,6 +89,7 @@ class View:
 
     def create(self, path: str, mode: int, fi: Any) -> int:
         self._lies.operations += 1
+        self._lies.changed(path)
         fi.fh = os.open(self._at(path), (fi.flags | os.O_CREAT) & ~(os.O_APPEND | os.O_NOFOLLOW), mode)
         fi.direct_io = self._lies.direct(path)
         return 0
@@ -99,10 +100,12 @@ class View:
 
     def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
         self._lies.operations += 1
+        self._lies.changed(path)
         kept = self._lies.write(path, data, offset)
         return os.pwrite(fi.fh, data, offset) if kept is data else (os.pwrite(fi.fh, kept, offset), len(data))[1]
 
     def truncate(self, path: str, length: int, fh: Any = None) -> None:
+        self._lies.changed(path)
         os.truncate(self._at(path), length)
 
     def flush(self, path: str, fi: Any) -> None:
@@ -124,24 +127,31 @@ class View:
 
     def rename(self, old: str, new: str, flags: int = 0) -> None:
         os.rename(self._at(old), self._at(new))
+        self._lies.changed(old, new)
 
     def unlink(self, path: str) -> None:
         os.unlink(self._at(path))
+        self._lies.changed(path)
 
     def mkdir(self, path: str, mode: int) -> None:
         os.mkdir(self._at(path), mode)
+        self._lies.changed(path)
 
     def rmdir(self, path: str) -> None:
         os.rmdir(self._at(path))
+        self._lies.changed(path)
 
     def mknod(self, path: str, mode: int, dev: int) -> None:
         os.mknod(self._at(path), mode, dev)
+        self._lies.changed(path)
 
     def link(self, target: str, source: str) -> None:
         os.link(self._at(source), self._at(target))
+        self._lies.changed(target)
 
     def symlink(self, target: str, source: str) -> None:
         os.symlink(source, self._at(target))
+        self._lies.changed(target)
 
     def readlink(self, path: str) -> str:
         return os.readlink(self._at(path))

@@ -19,7 +19,12 @@ from targets.trainer.settings import Place
 
 MASTER_PORT = 29400  # of rank 0; a formation uses one of the next 1000, so that a stale worker finds nobody
 STOP_LIMIT = 10.0
-UNCOMPARED = (defects.MIXED_GENERATIONS, defects.WARM_KEEPS_NEWER_STATE, defects.SPARE_STARTS_AFRESH)
+UNCOMPARED = (
+    defects.MIXED_GENERATIONS,
+    defects.WARM_KEEPS_NEWER_STATE,
+    defects.SPARE_STARTS_AFRESH,
+    defects.EACH_RANK_LOOKS,
+)
 """Deliberate bugs that nobody may notice before the group goes on."""
 
 

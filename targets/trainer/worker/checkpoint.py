@@ -14,11 +14,12 @@ from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystem
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from chaos.inside import emit, point
+from chaos.inside import emit, point, recovery_path
 from targets.trainer import defects
 from targets.trainer.settings import Settings
 from targets.trainer.wire import Budget, Caller, Frame, Refused, Unreachable, digest
 from targets.trainer.worker.group import Group
+from targets.trainer.worker.shared import Shared
 from targets.trainer.worker.state import PARTS, TrainState
 
 METADATA = ".metadata"
@@ -49,7 +50,10 @@ class Restored(NamedTuple):
 class Vault:
     """A rank's way to the store. Every write carries the epoch of the group as its fencing token."""
 
-    def __init__(self, store: Caller, group: Group, epoch: int, staging: Path, settings: Settings) -> None:
+    def __init__(
+        self, store: Caller, group: Group, epoch: int, staging: Path, settings: Settings, shared: Shared | None = None
+    ) -> None:
+        self._shared, self._unseen = shared, set[int]()
         self._store, self._group, self._epoch, self._settings = store, group, epoch, settings
         self._staging = staging / f"rank-{group.rank}"
         shutil.rmtree(self._staging, ignore_errors=True)  # an earlier incarnation's
@@ -68,8 +72,10 @@ class Vault:
 
     def restore(self, state: TrainState, generation: int, *, promoted: bool = False) -> Restored:
         """Fill `state` from a committed generation; raises Damaged. Each rank reads for itself."""
-        self._announce(generation, "store")
         defect = self._settings.defect
+        if defect == defects.EACH_RANK_LOOKS and self._shared is not None:
+            generation = self._shared.newest() or generation
+        self._announce(generation, "store" if self._shared is None else "shared")
         if defect != defects.OPTIMIZER_EMPTY:
             state.initialise_optimizer()
         fresh = UNRESTORED.get(defect) if promoted or defect != defects.SPARE_STARTS_AFRESH else None
@@ -153,8 +159,16 @@ class Vault:
         return body
 
     def _read(self, op: str, what: str, **fields: Any) -> Frame:
-        """A call that reads; what the store does not hold, or knows to be damaged, is damage."""
+        """Read from the shared folder, where that is wished and its files come into sight, else by a call; what the
+        store does not hold, or knows to be damaged, is damage.
+        """
         try:
-            return self._store.call(op, **fields)
+            if self._shared is None or fields["generation"] in self._unseen:
+                return self._store.call(op, **fields)
+            if (seen := self._shared.read(op, fields)) is not None:
+                return seen
+            self._unseen.add(fields["generation"])
+            with recovery_path("restore.fall_back"):
+                return self._store.call(op, **fields)
         except Refused as refused:
             raise Damaged(what, refused.error) from refused

@@ -21,6 +21,7 @@ from targets.trainer.worker.checkpoint import Damaged, Restored, Vault
 from targets.trainer.worker.control import Control, Regroup, Retirement, leave
 from targets.trainer.worker.data import Corpus
 from targets.trainer.worker.memory import Held, Memory, own
+from targets.trainer.worker.shared import Shared
 from targets.trainer.worker.state import Fingerprint, shard
 from targets.trainer.worker.trainer import Corrupted, Trainer
 
@@ -130,7 +131,8 @@ class Worker:
         )
         self._control.on_regroup = self._group.sever  # else a rank that waits for a frozen peer would never hear of it
         staging = self._place.data / "nodes" / self._place.node
-        self._vault = Vault(self._store, self._group, start.epoch, staging, settings)
+        shared = Shared(self._place.data / "store", settings.visible_wait) if settings.restore == "shared" else None
+        self._vault = Vault(self._store, self._group, start.epoch, staging, settings, shared)
         self._corpus = Corpus(settings.dataset, model.CONTEXT)
         self._control.tell("joined")
 
