@@ -63,6 +63,7 @@ RETRY_AFTER_EIO: Final = "retry-after-eio"
 WRITTEN_IN_PLACE: Final = "written-in-place"
 UNREADABLE_STARTS_AFRESH: Final = "unreadable-starts-afresh"
 ABORT_REMOVES_OLDER: Final = "abort-removes-older"
+JOINS_UNHEARD: Final = "joins-unheard"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -119,6 +120,7 @@ DEFECTS: Final = {
     WRITTEN_IN_PLACE: "a shard is written under its own name, and a name that is there counts as stored",
     UNREADABLE_STARTS_AFRESH: "a shard that cannot be read means that there is no checkpoint",
     ABORT_REMOVES_OLDER: "what is removed with an aborted generation is also what was before it",
+    JOINS_UNHEARD: "a node is taken into a group before it has shown that it hears the leader",
 }
 
 

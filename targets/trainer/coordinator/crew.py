@@ -101,8 +101,9 @@ class Crew:
         return self.settings.nodes - self.settings.spares
 
     def present(self) -> set[str]:
-        """Nodes that a group may be made of."""
-        return set(self.members.agents) - set(self.leaving) - self.suspicion.excluded
+        """Nodes that a group may be made of: heard, and hearing."""
+        hearing = {node for node, link in self.members.agents.items() if link.hears}
+        return hearing - set(self.leaving) - self.suspicion.excluded
 
     async def until(self, condition: Callable[[], bool], limit: float = math.inf) -> None:
         """Wait until `condition` holds, hearing members; raises Failure when the group cannot go on, Deposed when the
@@ -136,8 +137,9 @@ class Crew:
 
     def _hear_agent(self, link: Link, frame: Frame) -> None:
         op, group = frame["op"], self.group
-        if op == "join":
+        if op == "hears":
             self.last_join = anyio.current_time()
+        elif op == "join":
             self.departed.discard(link.node)
             rank = group and group.on(link.node)
             if rank and rank.agent is not link:  # else: heard late, after the start
@@ -160,7 +162,7 @@ class Crew:
         announced = self.leaving.pop(link.node, None) is not None
         if announced:
             self.departed.add(link.node)
-        if current and not self.ended:
+        if current and link.hears and not self.ended:
             self._lost(Failure(link.member, "fail-stop", "connection closed"), link, announced=announced)
 
     def _lost(self, failure: Failure, link: Link, *, announced: bool = False) -> None:

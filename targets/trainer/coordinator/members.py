@@ -15,6 +15,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import ByteStream, SocketAttribute, TaskStatus
 
 from chaos.inside import emit
+from targets.trainer import defects
 from targets.trainer.coordinator.detector import Heartbeats
 from targets.trainer.coordinator.lease import Lease
 from targets.trainer.settings import Address, Settings
@@ -34,6 +35,7 @@ class Link:
         self.agent = hello["op"] == "join"
         self.rank: int | None = None if self.agent else hello["rank"]
         self.epoch: int = 0 if self.agent else hello["epoch"]
+        self.hears = False  # an agent that sends heartbeats has had the answer to its join: the way back is open, too
         self.regrouped = False  # from the order to go on in another group to the first word as one of it
 
     async def say(self, header: Mapping[str, Any]) -> None:
@@ -73,8 +75,9 @@ class Inbox(Generic[T]):
 class Members:
     """Those connected to a leader, under its lease. What is said of an older epoch is refused, and recorded.
 
-    `inbox` gets (link, frame) for everything but an agent's heartbeats; a frame with `op: gone` for a connection that
-    closed, with `current: false` where the member had already been replaced or dropped.
+    `inbox` gets (link, frame) for everything but an agent's heartbeats, of which the first becomes `op: hears`; a
+    frame with `op: gone` for a connection that closed, with `current: false` where the member had already been replaced
+    or dropped.
     """
 
     def __init__(self, settings: Settings, lease: Lease, heartbeats: Heartbeats) -> None:
@@ -145,6 +148,7 @@ class Members:
                 await self.drop(older.member)
             self.agents[link.node] = link
             s = self._settings
+            link.hears = defects.active(s, defects.JOINS_UNHEARD)
             await link.say(_answer(hello, ttl=s.member_ttl + s.pause, heartbeat=s.heartbeat, epoch=self._lease.epoch))
         elif link.epoch < self._lease.epoch:
             await self._refuse(link, hello)
@@ -170,6 +174,9 @@ class Members:
         link.regrouped = False
         if frame.get("id") is not None:
             await link.say(_answer(frame))
+        if link.agent and not link.hears:
+            link.hears = True
+            self.inbox.put((link, Frame({"op": "hears"})))
         if not (link.agent and frame["op"] == "heartbeat"):
             self.inbox.put((link, frame))
         return True
