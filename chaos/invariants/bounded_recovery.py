@@ -26,7 +26,7 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
 
     def check(self, history: History) -> Verdict:
         faults = strikes(history)
-        if loop := self._loop(history, faults):
+        if loop := self._loop(history, faults) or self._never_formed(history, faults):
             return loop
         if hung := history.first("target.hung"):
             return failed(
@@ -104,6 +104,22 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
                     f"restart loop: the group was formed {len(futile)} times in a row (epochs "
                     f"{listed([g.epoch for g in futile])}) without getting beyond step {beyond}",
                     few([g.seq for g in futile]),
+                )
+        return None
+
+    def _never_formed(self, history: History, faults: tuple[Struck, ...]) -> Verdict | None:
+        futile: list[Event] = []
+        for event in history.of("group.forming", "group.formed"):
+            if event.kind == "group.formed":
+                futile = []
+                continue
+            futile.append(event)
+            struck = sum(1 for f in faults if futile[0].seq < f.landed.seq < event.seq)
+            if len(futile) - struck > self.restarts:
+                return failed(
+                    f"restart loop: a group was to be formed {len(futile)} times in a row (epochs "
+                    f"{listed([e.get('epoch') for e in futile])}) and never was",
+                    few([e.seq for e in futile]),
                 )
         return None
 

@@ -283,6 +283,31 @@ class TestBoundedRecovery:
         assert RECOVER.check(tape.history) == verdict, f"a loop is more than the hang at {hung}"
         assert verdict.reason.startswith("restart loop: the group was formed 5 times in a row (epochs 2, 3, 4, 5, 6)")
 
+    def test_a_group_that_is_to_be_formed_again_and_again_and_never_is_is_a_restart_loop(self) -> None:
+        tape = running()
+        tape.fault("network.blackhole", "agent-n1")
+        for epoch in range(2, 5):
+            tape.add("group.forming", "coordinator-0", epoch=epoch, world=4)
+        assert RECOVER.check(tape.history).outcome is not Outcome.FAIL
+        last = tape.add("group.forming", "coordinator-0", epoch=5, world=4)
+        verdict = RECOVER.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.reason == (
+            "restart loop: a group was to be formed 4 times in a row (epochs 2, 3, 4, 5) and never was"
+        )
+        assert verdict.evidence[-1] == last
+        for epoch in range(6, 8):
+            tape.fault(f"kill-{epoch}", "worker-n1")
+        assert RECOVER.check(tape.history).outcome is Outcome.FAIL, "what came before new faults was a loop by itself"
+
+    def test_a_group_that_is_formed_at_the_third_attempt_is_none(self) -> None:
+        tape = running()
+        tape.fault("network.blackhole", "agent-n1")
+        for epoch in (2, 3):
+            tape.add("group.forming", "coordinator-0", epoch=epoch, world=4)
+        tape.reform(4, 4, 1, 20).train(21, 60, epoch=4).done(60)
+        assert RECOVER.check(tape.history).outcome is Outcome.PASS
+
     def test_re_formations_that_new_faults_explain_are_no_loop(self) -> None:
         tape = running()
         for epoch in range(2, 8):
