@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -102,6 +102,10 @@ class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     raw: JSON
 
 
+# How the job must end: with its work done, or saying that it cannot be done.
+Ending = Annotated[Literal["done", "fails"], Meta(description="fails: the job must say that it cannot go on")]
+
+
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """One experiment, checked; `source` is the file's text for the record."""
 
@@ -118,6 +122,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     invariants: tuple[tuple[str, Invariant], ...]  # (kind, invariant)
     abort: tuple[Hypothesis, ...]
     limits: Limits
+    job: Ending = "done"
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -152,6 +157,6 @@ def fault_of(action: Action, experiment: Experiment) -> Fault[Any]:
 
 
 __all__ = [
-    "Action", "Budget", "Duration", "Experiment", "Hypothesis", "Limits", "Mode", "Ratio", "Rpo", "Rto", "Schedule",
-    "Selector", "Step", "TargetSpec", "fault_of",
+    "Action", "Budget", "Duration", "Ending", "Experiment", "Hypothesis", "Limits", "Mode", "Ratio", "Rpo", "Rto",
+    "Schedule", "Selector", "Step", "TargetSpec", "fault_of",
 ]  # fmt: skip

@@ -17,7 +17,9 @@ def checks(contract: Contract, history: History) -> list[Check]:
     if history.first("target.hung") or history.first("step.completed") or history.first("request.completed"):
         found.append(Check(name="progress", kind=Kind.RUN, verdict=_progress(history)))
     # A target that is not said to end may do so in peace; with an error it has broken down.
-    if contract.ends or any(e.get("code") != 0 for e in history.of("target.finished")):
+    if contract.job == "fails":
+        found.append(Check(name="job fails", kind=Kind.RUN, verdict=_gave_up(history)))
+    elif contract.ends or any(e.get("code") != 0 for e in history.of("target.finished")):
         found.append(Check(name="job done", kind=Kind.RUN, verdict=_done(history)))
     found += [
         Check(name=step.name, kind=Kind.FAULT, verdict=_fault(step, history), measured={"fault": step.kind})
@@ -121,6 +123,19 @@ def _done(history: History) -> Verdict:
         if None not in (wanted, reached) and reached < wanted:
             return failed(f"the job was completed at step {reached} of {wanted}", (done.seq, finished.seq))
     return passed("the target ended by itself with its job done", sorted(e.seq for e in (done, finished) if e))
+
+
+def _gave_up(history: History) -> Verdict:
+    """Of a job that cannot be done: it must say so, and end with an error."""
+    finished, gave_up = history.last("target.finished"), history.last("job.failed")
+    seqs = sorted(e.seq for e in (gave_up, finished) if e is not None)
+    if finished is None:
+        return failed("the target did not end, although its job cannot be done", few(seqs))
+    if finished.get("code") == 0:
+        return failed("the target ended with exit code 0, although its job was to fail", seqs)
+    if gave_up is None:
+        return failed(f"the target broke down with exit code {finished.get('code')} and without a word", seqs)
+    return passed(f"the job said that it cannot be done, and ended with {finished.get('code')}", seqs)
 
 
 def _fault(step: Planned, history: History) -> Verdict:

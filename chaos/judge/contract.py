@@ -7,7 +7,7 @@ from typing import Self
 import msgspec
 
 from chaos.api import JSON
-from chaos.experiment import Budget, Experiment, Mode
+from chaos.experiment import Budget, Ending, Experiment, Mode
 from chaos.trigger import Condition, Every, Poisson
 
 
@@ -48,6 +48,7 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget = Budget()
     invariants: tuple[Asked, ...] = ()
     ends: bool = True  # the target ends by itself, so it must have ended with its job done
+    job: Ending = "done"  # or it must have said that it cannot be done, and ended with an error
 
     @classmethod
     def of(cls, experiment: Experiment) -> Self:
@@ -71,4 +72,5 @@ class Contract(msgspec.Struct, frozen=True, kw_only=True):
                 for kind, invariant in experiment.invariants
             ),
             ends=experiment.target.ends,
+            job=experiment.job,
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from chaos.api import Invariant
 from chaos.errors import SpecError
-from chaos.experiment import Budget, Experiment, Limits, TargetSpec
+from chaos.experiment import Budget, Ending, Experiment, Limits, TargetSpec
 from chaos.load.document import INVALID, EnoughProblems, Node, Problems, compose, read, show
 from chaos.load.hypotheses import read_hypotheses
 from chaos.load.method import read_method
@@ -21,7 +21,7 @@ from chaos.registry import Registry, installed
 
 KEYS = (
     "title", "description", "tags", "target", "settings", "seed", "steady-state-hypothesis", "method", "budget",
-    "invariants", "abort", "limits",
+    "invariants", "abort", "limits", "job",
 )  # fmt: skip
 
 
@@ -90,7 +90,13 @@ def _seed(node: Node | None, reader: Reader) -> int:
 
 def _plain_fields(entries: Mapping[str, Node], reader: Reader) -> dict[str, Any]:
     """What needs no more than its type."""
-    types: Mapping[str, Any] = {"title": str, "description": str, "tags": tuple[str, ...], "limits": Limits}
+    types: Mapping[str, Any] = {
+        "title": str,
+        "description": str,
+        "tags": tuple[str, ...],
+        "limits": Limits,
+        "job": Ending,
+    }
     fields = {key: reader.read(entries[key], type_) for key, type_ in types.items() if key in entries}
     if "budget" in entries:
         fields["budget"] = _budget(entries["budget"], reader)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import inspect as mi
 
 from chaos.api import Duration, Selector
-from chaos.experiment import Budget, Limits, Mode
+from chaos.experiment import Budget, Ending, Limits, Mode
 from chaos.fileops import FILE_OPS
 from chaos.load.hypotheses import BOUNDS
 from chaos.load.triggers import BESIDE
@@ -42,6 +42,7 @@ def json_schema(registry: Registry | None = None) -> JSON:
         "invariants": {"type": "array", "items": {"anyOf": _invariants(registry)}},
         "abort": {"type": "array", "items": {"anyOf": _hypotheses(registry, False)}},
         "limits": of_type(Limits),
+        "job": of_type(Ending),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

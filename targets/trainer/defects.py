@@ -64,6 +64,8 @@ WRITTEN_IN_PLACE: Final = "written-in-place"
 UNREADABLE_STARTS_AFRESH: Final = "unreadable-starts-afresh"
 ABORT_REMOVES_OLDER: Final = "abort-removes-older"
 JOINS_UNHEARD: Final = "joins-unheard"
+LEASE_BY_WALL_CLOCK: Final = "lease-by-wall-clock"
+NEVER_GIVES_UP: Final = "never-gives-up"
 
 DEFECTS: Final = {
     NO_FENCING: "the store accepts any token",
@@ -121,6 +123,8 @@ DEFECTS: Final = {
     UNREADABLE_STARTS_AFRESH: "a shard that cannot be read means that there is no checkpoint",
     ABORT_REMOVES_OLDER: "what is removed with an aborted generation is also what was before it",
     JOINS_UNHEARD: "a node is taken into a group before it has shown that it hears the leader",
+    LEASE_BY_WALL_CLOCK: "the leader counts silence and the leases of members by the time of day",
+    NEVER_GIVES_UP: "a group that cannot be formed is formed again without end",
 }
 
 

@@ -90,7 +90,7 @@ def ahead(event: Event) -> float:
 async def test_a_member_tells_another_time_itself_and_the_true_one_after_the_heal(
     stage: Recorder, launch: Make, lab: bool
 ) -> None:
-    fault = Jump(members=EVERYBODY, behind=3600.0)
+    fault = Jump(members=EVERYBODY, by=3600.0, direction="behind")
     async with opened(launch({"a": TELLER}, lab=lab), stage, fault) as target:
         assert ahead(await ask(target, stage)) == pytest.approx(0.0, abs=0.05)
         async with fault.inject(target, Selection(members=target.members(), nodes=())) as landing:
@@ -121,7 +121,7 @@ def _other(target: Any) -> Any:
 
 
 async def test_a_child_inherits_the_shift_and_is_healed_with_its_parent(stage: Recorder, launch: Make) -> None:
-    fault = Jump(members=EVERYBODY, ahead=86400.0)
+    fault = Jump(members=EVERYBODY, by=86400.0)
     async with opened(launch({"a": TELLER}), stage, fault) as target:
         async with fault.inject(target, Selection(members=target.members(), nodes=())) as landing:
             await target.signal(member(target, "a"), signal.SIGHUP)
@@ -133,7 +133,7 @@ async def test_a_child_inherits_the_shift_and_is_healed_with_its_parent(stage: R
 
 
 async def test_a_skew_and_a_drift_of_real_clocks(stage: Recorder, launch: Make) -> None:
-    skew, drift = Skew(members=EVERYBODY, ahead=30.0, over=0.2), Drift(members=EVERYBODY, fast=0.5)
+    skew, drift = Skew(members=EVERYBODY, by=30.0, over=0.2), Drift(members=EVERYBODY, rate=0.5)
     async with opened(launch({"a": TELLER}), stage, skew) as target:
         hit = Selection(members=target.members(), nodes=())
         async with skew.inject(target, hit):
@@ -150,7 +150,7 @@ async def test_a_skew_and_a_drift_of_real_clocks(stage: Recorder, launch: Make) 
 
 
 async def test_a_frozen_member_stays_frozen_while_its_clock_is_shifted(stage: Recorder, launch: Make) -> None:
-    fault, freeze = Jump(members=EVERYBODY, ahead=60.0), Freeze(members=EVERYBODY)
+    fault, freeze = Jump(members=EVERYBODY, by=60.0), Freeze(members=EVERYBODY)
     async with opened(launch({"a": TELLER}), stage, fault) as target:
         hit = Selection(members=target.members(), nodes=())
         async with freeze.inject(target, hit):

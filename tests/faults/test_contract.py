@@ -74,9 +74,9 @@ from .fitted import FittedTarget
 
 NODE_1 = Selector(nodes=("n1",))
 FAULTS: dict[str, Fault[Any]] = {
-    "clock.drift": Drift(members=NODE_1, slow=0.5),
-    "clock.jump": Jump(members=NODE_1, ahead=3600.0, every=0.3),
-    "clock.skew": Skew(members=NODE_1, behind=30.0),
+    "clock.drift": Drift(members=NODE_1, rate=0.5, direction="slow"),
+    "clock.jump": Jump(members=NODE_1, by=3600.0, every=0.3),
+    "clock.skew": Skew(members=NODE_1, by=30.0, direction="behind"),
     "compute.corrupt": CorruptValue(members=NODE_1),
     "compute.loss-spike": LossSpike(members=NODE_1),
     "compute.nan": Nan(members=NODE_1),

@@ -209,6 +209,14 @@ class TestBoundedDetection:
 
 
 class TestBoundedRecovery:
+    def test_a_few_attempts_before_the_job_gives_up_are_no_loop(self) -> None:
+        tape = running()
+        tape.fault("process.restart-loop", "worker-n1")
+        for epoch in range(2, 5):
+            tape.wait(0.2).add("group.forming", "coordinator-0", epoch=epoch, world=4)
+        tape.add("target.finished", code=1, member="coordinator-0")
+        assert RECOVER.check(tape.history).outcome is Outcome.PASS
+
     def test_a_recovery_in_time_passes(self) -> None:
         assert RECOVER.check(killed_and_restarted().history).outcome is Outcome.PASS
 

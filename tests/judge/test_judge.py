@@ -389,6 +389,30 @@ class TestRun:
         result = judge(contract(), Tape().start(steps=60).train(1, 5).done(5).history)
         assert check(result, "job done").verdict.reason == "the job was completed at step 5 of 60"
 
+    @pytest.mark.parametrize(
+        ("said", "code", "outcome"),
+        [
+            (True, 1, Outcome.PASS),
+            (False, 1, Outcome.FAIL),
+            (True, 0, Outcome.FAIL),
+            (False, 0, Outcome.FAIL),
+            (True, None, Outcome.FAIL),
+        ],
+    )
+    def test_a_job_that_is_to_fail_must_say_so_and_end_with_an_error(
+        self, said: bool, code: int | None, outcome: Outcome
+    ) -> None:
+        tape = Tape().start().train(1, 30)
+        tape.fault("process.kill", "worker-n1")
+        if said:
+            tape.wait(1).add("job.failed", "coordinator-0", reason="3 incarnations without a commit")
+        if code is not None:
+            tape.add("target.finished", code=code, member="coordinator-0")
+        tape.add("run.ended", reason="finished")
+        result = judge(contract(job="fails"), tape.history)
+        assert check(result, "job fails").verdict.outcome is outcome
+        assert "job done" not in [c.name for c in result.checks]
+
     def test_what_a_member_said_and_nobody_understood_is_missing(self) -> None:
         tape = killed_and_restarted().drop(lambda e: e.kind == "run.ended")
         tape.add("target.malformed", "worker-n1", line="{", reason="no JSON")

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
 
 from chaos.api import JSON, Member
 from chaos.capabilities import Clocks
 from chaos.errors import HealFailed, NotLanded
 
+# A duration that is more than nothing: a shift by nothing would land without doing anything.
+Shift = Annotated[float, Meta(gt=0, extra={"unit": "duration"}, description="seconds, such as 250ms, 8s, 2m, 1h")]
+Speed = Annotated[float, Meta(gt=0, extra={"unit": "ratio"}, description="a share, such as 1% or 0.01")]
 CLOSE = 0.5  # seconds by which a measured shift may differ from what was asked for
 MECHANISM = "the clock functions in each member's own memory"
 FIDELITY = (
@@ -42,10 +48,3 @@ async def mend(target: Clocks, members: Sequence[Member]) -> JSON:
     if failures:
         raise HealFailed("; ".join(map(str, failures)), "; ".join(error.undo for error in failures))
     return {"members": said}
-
-
-def direction(ahead: float, behind: float) -> float:
-    """Seconds ahead; exactly one of both is given."""
-    if (ahead > 0) == (behind > 0):
-        raise ValueError("give either `ahead` or `behind`")
-    return ahead - behind

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import anyio
 
-from chaos.api import Fault, Landing, Member, Ratio, Selection, Selector
+from chaos.api import Fault, Landing, Member, Selection, Selector
 from chaos.capabilities import Clocks
 from chaos.errors import NotLanded
-from chaos.faults.clock._shifts import FIDELITY, MECHANISM, direction, mend
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Speed, mend
 from chaos.faults.process._signals import members_of
 
 EVERY = 0.05  # seconds between two corrections
@@ -19,7 +20,7 @@ SEEN = 0.002  # seconds of it: what a measurement may be wrong by
 
 
 class Drift(Fault[Clocks], frozen=True, kw_only=True):
-    """Have the wall clock of members run fast or slow: with `fast: 1%` it gains 10 ms each second.
+    """Have the wall clock of members run fast or slow: with `rate: 1%` it gains 10 ms each second.
 
     In steps of 50 ms.
 
@@ -31,19 +32,15 @@ class Drift(Fault[Clocks], frozen=True, kw_only=True):
     fidelity = f"an oscillator that is off, a virtual machine that loses ticks. {FIDELITY}"
 
     members: Selector
-    fast: Ratio = 0.0
-    slow: Ratio = 0.0
-
-    def __post_init__(self) -> None:
-        if (self.fast > 0) == (self.slow > 0):
-            raise ValueError("give either `fast` or `slow`")
+    rate: Speed
+    direction: Literal["fast", "slow"] = "fast"
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 
     @asynccontextmanager
     async def inject(self, target: Clocks, *hit: Selection) -> AsyncIterator[Landing]:
-        members, rate = members_of(hit[0]), direction(self.fast, self.slow)
+        members, rate = members_of(hit[0]), self.rate if self.direction == "fast" else -self.rate
         shifted: list[Member] = []
         began, turn = anyio.current_time(), 0
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import anyio
 
 from chaos.api import Duration, Fault, Landing, Member, Selection, Selector
 from chaos.capabilities import Clocks
-from chaos.faults.clock._shifts import FIDELITY, MECHANISM, direction, mend, shift
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Shift, mend, shift
 from chaos.faults.process._signals import members_of
 
 
 class Jump(Fault[Clocks], frozen=True, kw_only=True):
-    """Set the wall clock of members `ahead` or `behind` at once; with `every` to and fro, again and again.
+    """Set the wall clock of members ahead or behind `by` so much at once; with `every` to and fro, again and again.
 
     The heal sets it right at once, too: a jump the other way.
 
@@ -26,19 +27,16 @@ class Jump(Fault[Clocks], frozen=True, kw_only=True):
     fidelity = f"a clock that is stepped, by an operator, a wrong time server or the end of a pause. {FIDELITY}"
 
     members: Selector
-    ahead: Duration = 0.0
-    behind: Duration = 0.0
+    by: Shift
+    direction: Literal["ahead", "behind"] = "ahead"
     every: Duration = 0.0
-
-    def __post_init__(self) -> None:
-        direction(self.ahead, self.behind)
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 
     @asynccontextmanager
     async def inject(self, target: Clocks, *hit: Selection) -> AsyncIterator[Landing]:
-        members, seconds = members_of(hit[0]), direction(self.ahead, self.behind)
+        members, seconds = members_of(hit[0]), self.by if self.direction == "ahead" else -self.by
         shifted: list[Member] = []
 
         async def strobe() -> None:

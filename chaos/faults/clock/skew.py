@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal
 
 import anyio
 
 from chaos.api import Duration, Fault, Landing, Member, Selection, Selector
 from chaos.capabilities import Clocks
-from chaos.faults.clock._shifts import FIDELITY, MECHANISM, direction, mend, shift
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Shift, mend, shift
 from chaos.faults.process._signals import members_of
 
 STEPS = 50  # by which it gets there
 
 
 class Skew(Fault[Clocks], frozen=True, kw_only=True):
-    """Move the wall clock of members `ahead` or `behind` little by little `over` a time, and leave it there.
+    """Move the wall clock of members ahead or behind `by` so much, little by little `over` a time, and leave it there.
 
     A clock that gets behind does not run backwards unless it is to lose more than `over`.
 
@@ -28,19 +29,16 @@ class Skew(Fault[Clocks], frozen=True, kw_only=True):
     fidelity = f"a machine that is not synchronised, or with another one than the others are. {FIDELITY}"
 
     members: Selector
-    ahead: Duration = 0.0
-    behind: Duration = 0.0
+    by: Shift
+    direction: Literal["ahead", "behind"] = "ahead"
     over: Duration = 1.0
-
-    def __post_init__(self) -> None:
-        direction(self.ahead, self.behind)
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 
     @asynccontextmanager
     async def inject(self, target: Clocks, *hit: Selection) -> AsyncIterator[Landing]:
-        members, seconds = members_of(hit[0]), direction(self.ahead, self.behind)
+        members, seconds = members_of(hit[0]), self.by if self.direction == "ahead" else -self.by
         shifted: list[Member] = []
         landing = Landing({})
         began = anyio.current_time()

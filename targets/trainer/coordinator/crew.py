@@ -5,6 +5,7 @@ and everything that goes wrong is noticed here.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable
 from typing import NoReturn
 
@@ -76,7 +77,8 @@ class Crew:
 
     def __init__(self, settings: Settings, lease: Lease) -> None:
         self.settings, self.lease = settings, lease
-        self._heartbeats = Heartbeats(settings, anyio.current_time)
+        wall = defects.active(settings, defects.LEASE_BY_WALL_CLOCK)
+        self._heartbeats = Heartbeats(settings, time.time if wall else anyio.current_time)
         self.progress = Progress(settings, anyio.current_time)
         self.members = Members(settings, lease, self._heartbeats)
         self._pause = Pause(settings, self._heartbeats, self.members)

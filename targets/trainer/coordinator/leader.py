@@ -58,7 +58,7 @@ class Leader:
         except Failure as failure:
             following = await self._answer(failure, trained=group is not None)
         self._failures += 1
-        endless = defects.active(self._crew.settings, defects.RESTART_LOOP)
+        endless = any(defects.active(self._crew.settings, d) for d in (defects.RESTART_LOOP, defects.NEVER_GIVES_UP))
         if self._failures > self._crew.settings.max_failures and not endless:
             raise GiveUp(f"{self._failures} incarnations without a commit; the last: {following.reason}")
         return following
