@@ -23,6 +23,7 @@ import msgspec
 
 from chaos.api import JSON, Cut, Driver, Fault, Finished, Launch, Member, Slot, Target, Undo
 from chaos.errors import NotLanded
+from chaos.fake_exchanges import FakeExchanges
 from chaos.fake_network import FakeNetwork
 from chaos.fake_storage import FakeFiles, FakePower, FakeViews
 from chaos.fake_talk import FakeTalk
@@ -100,7 +101,7 @@ class Recorder:
         self._news = anyio.Event()
 
 
-class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk):
+class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExchanges):
     """Implements Target, Signals, Links, Checkpoints, Hooks, Taps, PoweredDisks, Views in memory; what is armed hits.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
@@ -148,7 +149,7 @@ class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk):
         stopped = {m.name for m in self._members if self.state(m) == "T"}
         hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
         hooked |= {tapped.rule.path for tapped in self.rules}
-        hooked |= {f"dark {node}" for node in self.dark} | self.disturbed() | self.lied()
+        hooked |= {f"dark {node}" for node in self.dark} | self.disturbed() | self.lied() | self.served()
         return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
 
     async def wait_ready(self) -> None:

@@ -22,6 +22,7 @@ LAYERS = {
     "ways": 1,
     "storage": 1,
     "talk": 1,
+    "exchanges": 1,
     "experiment": 1,
     "layout": 1,
     "result": 1,
@@ -45,11 +46,12 @@ LAYERS = {
     "registry": 3,
     "testing": 3,
     "fake_network": 3,
+    "fake_exchanges": 3,
     "fake_storage": 3,
     "fake_talk": 3,
     "catalogue": 3,
 }
-HEAVY = {"torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
+HEAVY = {"boto3", "botocore", "moto", "torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 
 

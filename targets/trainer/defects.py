@@ -39,6 +39,8 @@ TRUST_LATEST: Final = "trust-latest"
 NO_FENCING_ON_COMMIT: Final = "no-fencing-on-commit"
 NO_FENCING_ON_SHARDS: Final = "no-fencing-on-shards"
 FENCE_AT_CONNECT: Final = "fence-at-connect"
+LOST_RESPONSE_IS_FAILURE: Final = "lost-response-is-failure"
+THROTTLED_RANK_SKIPS: Final = "throttled-rank-skips"
 WARM_KEEPS_NEWER_STATE: Final = "warm-keeps-newer-state"
 SPARE_STARTS_AFRESH: Final = "spare-starts-afresh"
 NO_SHARD_FSYNC: Final = "no-shard-fsync"
@@ -98,6 +100,8 @@ DEFECTS: Final = {
     NO_FENCING_ON_COMMIT: "the store looks at every token but that of a commit",
     NO_FENCING_ON_SHARDS: "the store looks at every token but that of a shard",
     FENCE_AT_CONNECT: "the store looks at the token of a connection's first call only",
+    LOST_RESPONSE_IS_FAILURE: "a put whose answer was lost counts as failed, although it is there",
+    THROTTLED_RANK_SKIPS: "a rank whose upload is refused by the storage trains on without a word",
     WARM_KEEPS_NEWER_STATE: "survivors of a warm restart keep what they trained since the checkpoint",
     SPARE_STARTS_AFRESH: "a promoted spare begins at the start of the data",
     NO_SHARD_FSYNC: "the store does not sync the content of shards",

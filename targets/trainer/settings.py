@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 STORE_PORT = 7100
+OBJECTS_PORT = 9000
 COORDINATOR_PORT = 7200  # coordinator-1 listens on the next one
 
 
@@ -30,6 +31,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     spares: int = 0  # of the nodes: ready, but in the group only once another one is lost
     step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
     save_seconds: float = 0.0  # at least: a slow store makes long healthy checkpoints
+    objects: int = 0  # 1: generations lie in a bucket of an object store of their own, not in the store's folder
+    objects_budget: float = 4.0  # for all tries of one call to it
     defect: str = "none"
 
     lease_ttl: float = 3.0  # leadership, at the store
@@ -98,6 +101,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def store(self) -> Address:
         return Address(self.nodes["s0"], STORE_PORT)
+
+    @property
+    def objects(self) -> Address:
+        return Address(self.nodes.get("o0", "127.0.0.1"), OBJECTS_PORT)
 
     def coordinator(self, index: int, settings: Settings) -> Address:
         """coordinator-0 lives on the last training node, coordinator-1 on the first."""

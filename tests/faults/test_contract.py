@@ -42,6 +42,9 @@ from chaos.faults.network.rate import Rate
 from chaos.faults.network.reset import Reset
 from chaos.faults.network.slicer import Slicer
 from chaos.faults.network.slow_close import SlowClose
+from chaos.faults.objects.lose_response import LoseResponse
+from chaos.faults.objects.slow import Slow as SlowRequests
+from chaos.faults.objects.throttle import Throttle as ThrottleRequests
 from chaos.faults.process.cgroup_freeze import CgroupFreeze
 from chaos.faults.process.freeze import Freeze
 from chaos.faults.process.kill import Kill
@@ -108,6 +111,9 @@ FAULTS: dict[str, Fault[Any]] = {
     "network.reset": Reset(link="store", members=NODE_1),
     "network.slicer": Slicer(link="store", members=NODE_1, size=100),
     "network.slow-close": SlowClose(link="store", members=NODE_1, delay=1.0),
+    "objects.lose-response": LoseResponse(),
+    "objects.slow": SlowRequests(seconds=1.0),
+    "objects.throttle": ThrottleRequests(),
     "writer.pause": Pause(members=NODE_1),
     "writer.replay": Replay(link="store", match="commit"),
     "writer.two-leaders": TwoLeaders(leader=Selector(roles=("coordinator",)), cut_from=NODE_1),

@@ -13,7 +13,13 @@ Names = str | tuple[str, ...]
 Ports = int | tuple[int, ...]
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"source": "from"}):
+class Link(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    rename={"source": "from", "for_each": "for-each"},
+):
     """Connections from members of these roles (or from these nodes) to a port of those; `proxy` names the proxy of a
     Toxiproxy server that runs by itself."""
 
@@ -21,6 +27,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     to: Names
     port: Ports
     proxy: str | None = None
+    for_each: str | None = None  # a setting; where it is 0 there is no such link
 
     @property
     def ports(self) -> tuple[int, ...]:

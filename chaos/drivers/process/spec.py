@@ -139,7 +139,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
                 )
         found = tuple(slots.values())
         for name, link in self.links.items():
-            check(name, link, found)
+            if link.for_each is None or self.settings.get(link.for_each):
+                check(name, link, found)
         return found
 
     def _domains(self) -> dict[str, dict[str, str]]:

@@ -10,6 +10,16 @@ from pathlib import Path
 from chaos import inside
 from targets.trainer.settings import Place, Settings
 from targets.trainer.store.server import Server, Store
+from targets.trainer.store.shelf import Shelf
+
+
+def shelf_of(place: Place, settings: Settings) -> Shelf | None:
+    """The bucket, where the job has an object store; None: the store's own folder."""
+    if not settings.objects:
+        return None
+    from targets.trainer.store.bucket import Bucket  # what it needs is an extra, and slow to load
+
+    return Bucket("http://{}:{}".format(*place.objects), settings)
 
 
 def main() -> None:
@@ -20,7 +30,7 @@ def main() -> None:
     data: Path = parser.parse_args().data
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # everything that was answered is durable already
     inside.hello(place.member, role="store", node=place.node)
-    server = Server(Store(data / "store", settings), place.store)
+    server = Server(Store(data / "store", settings, shelf=shelf_of(place, settings)), place.store)
     inside.emit("store.ready", address=list(server.address))
     server.serve()
 

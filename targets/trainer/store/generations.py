@@ -1,4 +1,4 @@
-"""Generations of a checkpoint on disk. A generation is what its manifest says, never what its folder looks like.
+"""Generations of a checkpoint on a shelf. A generation is what its manifest says, never what its folder looks like.
 
 gen-000003/ begun.json      opened: step, epoch, world
             shards/NAME     immutable
@@ -14,15 +14,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
 
 from targets.trainer import defects, wire
 from targets.trainer.settings import Settings
-from targets.trainer.store import durable
 from targets.trainer.store.ledger import Emit
+from targets.trainer.store.shelf import Shelf
 from targets.trainer.wire import Refused
 
 _SHARD_NAME = re.compile(r"(?!\.\.?$)[\w.-]{1,100}", re.ASCII)
@@ -69,24 +69,21 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 class Generations:
     """All generations of one job. Methods raise Refused; the caller has checked the token and calls one at a time."""
 
-    def __init__(self, folder: Path, settings: Settings, emit: Emit, disk: durable.Disk | None = None) -> None:
-        self._root, self._settings, self._emit = folder, settings, emit
-        self._disk = disk or durable.Disk()
-        self._disk.make_folder(folder)
-        durable.clear_removed(folder)
+    def __init__(self, shelf: Shelf, settings: Settings, emit: Emit) -> None:
+        self._shelf, self._settings, self._emit = shelf, settings, emit
         self._last = max(self._numbers(), default=0)
 
     def begin(self, generation: int, step: int, epoch: int, world: int) -> dict[str, Any]:
         """Open a generation, so that it takes shards."""
         folder = self._folder(generation)
         opened = Begun(step=step, epoch=epoch, world=world)
-        if (folder / "begun.json").exists():
+        if self._shelf.has(f"{folder}/begun.json"):
             if self._begun(generation) != opened:
                 raise Refused({"error": "immutable"})
             return {}
-        self._disk.make_folder(folder)
-        self._disk.make_folder(folder / "shards")
-        self._disk.write(folder / "begun.json", msgspec.json.encode(opened))
+        self._shelf.open(folder)
+        self._shelf.open(f"{folder}/shards")
+        self._shelf.create(f"{folder}/begun.json", msgspec.json.encode(opened))
         self._last = max(self._last, generation)
         if defects.active(self._settings, defects.RETENTION_BY_COUNT):
             self._remove(self._numbers()[:-1])
@@ -94,18 +91,19 @@ class Generations:
 
     def put(self, generation: int, shard: Shard, body: bytes) -> dict[str, Any]:
         """Store a shard; a second time only with the same content."""
-        path = self._shard_path(generation, shard.name)
+        key = self._shard_key(generation, shard.name)
         self._verify(shard, body)
-        if path.exists() and (self._bug(defects.HALF_SHARD_ACCEPTED) or self._bug(defects.WRITTEN_IN_PLACE)):
+        there = self._shelf.has(key)
+        if there and (self._bug(defects.HALF_SHARD_ACCEPTED) or self._bug(defects.WRITTEN_IN_PLACE)):
             return {}
-        if path.exists():
-            if path.read_bytes() != body:
+        if there:
+            if self._shelf.read(key) != body:
                 raise Refused({"error": "immutable"})
             return {}
-        decided = (self._folder(generation) / "decision.json").exists()
+        decided = self._shelf.has(f"{self._folder(generation)}/decision.json")
         if decided and not defects.active(self._settings, defects.MARKER_FIRST):
             raise Refused({"error": "immutable"})
-        if not self._write_shard(path, body):
+        if not self._write_shard(key, body):
             return {}
         self._emit(
             "checkpoint.shard_written",
@@ -113,13 +111,13 @@ class Generations:
         )  # fmt: skip
         return {}
 
-    def _write_shard(self, path: Path, body: bytes) -> bool:
+    def _write_shard(self, key: str, body: bytes) -> bool:
         """Whether it is on disk; raises OSError when it is not, unless by a deliberate bug."""
         if self._bug(defects.WRITTEN_IN_PLACE):
-            path.write_bytes(body)
+            self._shelf.scribble(key, body)
             return True
         try:
-            self._disk.write(path, body, content=not self._bug(defects.NO_SHARD_FSYNC))
+            self._shelf.create(key, body, content=not self._bug(defects.NO_SHARD_FSYNC))
         except OSError:
             if not self._bug(defects.STORAGE_ERROR_IGNORED):
                 raise
@@ -128,42 +126,39 @@ class Generations:
 
     def put_half(self, generation: int, shard: Shard, body: bytes) -> None:
         """What a deliberate bug makes of a shard that was cut off."""
-        path = self._shard_path(generation, shard.name)
-        if not path.exists():
-            self._disk.write(path, body)
+        key = self._shard_key(generation, shard.name)
+        if not self._shelf.has(key):
+            self._shelf.create(key, body)
 
     def decide(self, generation: int, manifest: Manifest) -> dict[str, Any]:
         """The durable decision to commit: every shard that the manifest names is there and matches."""
         folder = self._folder(generation)
         if not defects.active(self._settings, defects.MARKER_FIRST):
-            decided = self._manifest(folder / "decision.json")
+            decided = self._manifest(f"{folder}/decision.json")
             if decided is not None:
                 if decided.shards != manifest.shards or decided.step != manifest.step:
                     raise Refused({"error": "immutable"})
                 return {}
             looks = not any(map(self._bug, _BLIND))
             for shard in manifest.shards if looks else ():
-                path = self._shard_path(generation, shard.name)
-                if not path.exists():
-                    raise Refused({"error": "incomplete", "name": shard.name})
-                self._verify(shard, path.read_bytes())
-        self._publish(folder / "decision.json", msgspec.json.encode(manifest))
+                self._verify(shard, self._content(self._shard_key(generation, shard.name), shard.name))
+        self._publish(f"{folder}/decision.json", msgspec.json.encode(manifest))
         return {}
 
     def commit(self, generation: int) -> dict[str, Any]:
         """Publish a decided generation: manifest, then marker."""
         folder = self._folder(generation)
-        manifest = self._manifest(folder / "decision.json")
+        manifest = self._manifest(f"{folder}/decision.json")
         if manifest is None:
             raise Refused({"error": "incomplete"})
         if manifest.generation != generation:
             raise Refused({"error": "format", "name": "decision"})  # the decision of another generation
         text = msgspec.json.encode(manifest)
-        again = (folder / "COMMITTED").exists()
+        again = self._shelf.has(f"{folder}/COMMITTED")
         if not again or defects.active(self._settings, defects.MARKER_FIRST):
-            self._publish(folder / "manifest.json", text)
-            self._publish(folder / "COMMITTED", wire.digest(text).encode())
-            self._publish(self._root / "latest", f"{generation}\n".encode())
+            self._publish(f"{folder}/manifest.json", text)
+            self._publish(f"{folder}/COMMITTED", wire.digest(text).encode())
+            self._publish("latest", f"{generation}\n".encode(), replace=True)
         if not again:
             self._emit(
                 "checkpoint.committed",
@@ -176,20 +171,22 @@ class Generations:
     def _bug(self, name: str) -> bool:
         return defects.active(self._settings, name)
 
-    def _publish(self, path: Path, data: bytes) -> None:
+    def _publish(self, key: str, data: bytes, *, replace: bool = False) -> None:
         """A record that somebody is about to be told of."""
+        replace = replace or self._bug(defects.MARKER_FIRST)
         synced = not defects.active(self._settings, defects.ACK_BEFORE_FSYNC)
-        self._disk.write(path, data, content=synced, name=synced)
+        (self._shelf.replace if replace else self._shelf.create)(key, data, content=synced, name=synced)
 
     def abort(self, generation: int, reason: str) -> dict[str, Any]:
         """Give up a generation that nobody decided to commit; its shards are removed."""
         folder = self._folder(generation)
-        unmarked = not (folder / "COMMITTED").exists() and defects.active(self._settings, defects.UNMARKED_IS_REMOVED)
-        if (folder / "decision.json").exists() and not unmarked:
+        names = self._shelf.names(folder)
+        unmarked = "COMMITTED" not in names and defects.active(self._settings, defects.UNMARKED_IS_REMOVED)
+        if "decision.json" in names and not unmarked:
             raise Refused({"error": "decided"})
         keeps = defects.active(self._settings, defects.RESTORE_NEWEST_DIRECTORY)
-        if folder.exists() and not keeps:
-            self._disk.remove_folder(folder)
+        if folder in self._shelf.folders() and not keeps:
+            self._shelf.remove(folder)
             self._emit("checkpoint.aborted", generation=generation, reason=reason)
             if self._bug(defects.ABORT_REMOVES_OLDER):
                 self._remove([number for number in self._numbers() if number < generation])
@@ -197,11 +194,11 @@ class Generations:
 
     def damaged(self, generation: int, name: str, reason: str) -> dict[str, Any]:
         """Mark a generation so that it is never offered again."""
-        mark = self._folder(generation) / "DAMAGED"
-        if not mark.parent.exists():
+        names = self._shelf.names(folder := self._folder(generation))
+        if not names:
             raise Refused({"error": "unknown", "generation": generation})
-        if not mark.exists():
-            self._disk.write(mark, f"{name}: {reason}\n".encode())
+        if "DAMAGED" not in names:
+            self._shelf.replace(f"{folder}/DAMAGED", f"{name}: {reason}\n".encode())
             self._emit("checkpoint.damaged", generation=generation, name=name, reason=reason)
         return {}
 
@@ -209,14 +206,13 @@ class Generations:
         """All generations that exist, oldest first; the highest number ever seen; what `latest` says."""
         numbers = self._numbers()
         self._last = max(self._last, *numbers, 0)
-        pointer = self._root / "latest"
-        latest = pointer.read_text().strip() if pointer.exists() else ""
+        latest = self._shelf.read("latest").decode().strip() if self._shelf.has("latest") else ""
         return {"generations": [self._describe(n) for n in numbers], "last": self._last, "latest": latest}
 
     def manifest(self, generation: int) -> Manifest:
         """The manifest of a committed generation."""
         folder = self._folder(generation)
-        if (folder / "COMMITTED").exists():
+        if self._shelf.has(f"{folder}/COMMITTED"):
             published = self._published(folder)
             if published.generation == generation:
                 return published
@@ -227,11 +223,10 @@ class Generations:
             return self._look_alike(generation)
         raise Refused({"error": "incomplete"})
 
-    def _published(self, folder: Path) -> Manifest:
-        path = folder / "manifest.json"
-        text = path.read_bytes() if path.exists() else b""
+    def _published(self, folder: str) -> Manifest:
+        text = self._shelf.read(f"{folder}/manifest.json") if self._shelf.has(f"{folder}/manifest.json") else b""
         verified = not defects.active(self._settings, defects.DIGEST_NOT_VERIFIED)
-        if verified and wire.digest(text).encode() != (folder / "COMMITTED").read_bytes():
+        if verified and wire.digest(text).encode() != self._shelf.read(f"{folder}/COMMITTED"):
             raise Refused({"error": "digest", "name": "manifest"})
         try:
             return msgspec.json.decode(text, type=Manifest)
@@ -243,12 +238,15 @@ class Generations:
         shard = next((shard for shard in self.manifest(generation).shards if shard.name == name), None)
         if shard is None:
             raise Refused({"error": "unknown", "name": name})
-        path = self._shard_path(generation, name)
-        if not path.exists():
-            raise Refused({"error": "incomplete", "name": name})
-        body = path.read_bytes()
+        body = self._content(self._shard_key(generation, name), name)
         self._verify(shard, body)
         return body
+
+    def _content(self, key: str, name: str) -> bytes:
+        try:
+            return self._shelf.read(key)
+        except FileNotFoundError:
+            raise Refused({"error": "incomplete", "name": name}) from None
 
     def _verify(self, shard: Shard, body: bytes) -> None:
         if defects.active(self._settings, defects.DIGEST_NOT_VERIFIED):
@@ -267,7 +265,7 @@ class Generations:
 
     def _is_good(self, number: int) -> bool:
         """Whether it is committed, and its manifest says so of this very one: a look-alike takes nobody's place."""
-        if (self._folder(number) / "DAMAGED").exists():
+        if self._shelf.has(f"{self._folder(number)}/DAMAGED"):
             return False
         try:
             self.manifest(number)
@@ -277,55 +275,57 @@ class Generations:
 
     def _remove(self, numbers: Sequence[int]) -> None:
         for number in numbers:
-            self._disk.remove_folder(self._folder(number))
+            self._shelf.remove(self._folder(number))
             self._emit("checkpoint.removed", generation=number)
 
     def _numbers(self) -> list[int]:
-        found = (_FOLDER_NAME.fullmatch(path.name) for path in self._root.iterdir())
+        found = (_FOLDER_NAME.fullmatch(name) for name in self._shelf.folders())
         return sorted(int(match[1]) for match in found if match)
 
     def _describe(self, generation: int) -> dict[str, Any]:
-        folder = self._folder(generation)
-        decided, committed = (folder / "decision.json").exists(), (folder / "COMMITTED").exists()
+        names = self._shelf.names(self._folder(generation))
+        decided, committed = "decision.json" in names, "COMMITTED" in names
         begun = self._begun(generation)
         return {
             "generation": generation,
             "step": begun.step if begun else 0,
             "state": "committed" if committed else "decided" if decided else "open",
-            "damaged": (folder / "DAMAGED").exists(),
+            "damaged": "DAMAGED" in names,
         }
 
-    def _folder(self, generation: int) -> Path:
-        return self._root / f"gen-{generation:06}"
+    @staticmethod
+    def _folder(generation: int) -> str:
+        return f"gen-{generation:06}"
 
-    def _shard_path(self, generation: int, name: str) -> Path:
+    def _shard_key(self, generation: int, name: str) -> str:
         if not _SHARD_NAME.fullmatch(name):
             raise Refused({"error": "unknown", "name": name})
         folder = self._folder(generation)
-        if not (folder / "begun.json").exists():
+        if not self._shelf.has(f"{folder}/begun.json"):
             raise Refused({"error": "unknown", "generation": generation})
-        return folder / "shards" / name
+        return f"{folder}/shards/{name}"
 
     def _begun(self, generation: int) -> Begun | None:
         """None for a folder that this store did not open, or cannot read."""
-        path = self._folder(generation) / "begun.json"
         with suppress(FileNotFoundError, msgspec.DecodeError):
-            return msgspec.json.decode(path.read_bytes(), type=Begun)
+            return msgspec.json.decode(self._shelf.read(f"{self._folder(generation)}/begun.json"), type=Begun)
         return None
 
-    @staticmethod
-    def _manifest(path: Path) -> Manifest | None:
-        return msgspec.json.decode(path.read_bytes(), type=Manifest) if path.exists() else None
+    def _manifest(self, key: str) -> Manifest | None:
+        try:
+            return msgspec.json.decode(self._shelf.read(key), type=Manifest)
+        except FileNotFoundError:
+            return None
 
     def _look_alike(self, generation: int) -> Manifest:
         """What a folder seems to hold: the deliberate bug takes it for a manifest."""
         begun = self._begun(generation)
         if begun is None:
             raise Refused({"error": "unknown"})
-        files = sorted(f for f in (self._folder(generation) / "shards").iterdir() if f.suffix != ".half")
-        shards = tuple(
-            Shard(name=f.name, rank=0, length=f.stat().st_size, digest=wire.digest(f.read_bytes())) for f in files
-        )
+        folder = self._folder(generation)
+        found = sorted(n for n in self._shelf.names(folder) if n.startswith("shards/") and not n.endswith(".half"))
+        held = {PurePosixPath(name).name: self._shelf.read(f"{folder}/{name}") for name in found}
+        shards = tuple(Shard(name=n, rank=0, length=len(b), digest=wire.digest(b)) for n, b in held.items())
         return Manifest(generation=generation, step=begun.step, epoch=begun.epoch, world=begun.world, shards=shards)
 
 

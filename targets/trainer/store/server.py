@@ -17,6 +17,7 @@ from targets.trainer.settings import Address, Settings
 from targets.trainer.store import durable
 from targets.trainer.store.generations import Generations, Shard, manifest_of
 from targets.trainer.store.ledger import Emit, Ledger
+from targets.trainer.store.shelf import Folder, Shelf
 from targets.trainer.wire import Frame, Line, Refused, Truncated
 
 Answer = dict[str, Any]
@@ -27,7 +28,7 @@ class Store:
     only renewals pass by, so that a slow disk costs nobody the lease.
     """
 
-    def __init__(self, folder: Path, settings: Settings, emit: Emit = inside.emit) -> None:
+    def __init__(self, folder: Path, settings: Settings, emit: Emit = inside.emit, shelf: Shelf | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         durable.sync_folder(folder.parent)
         raising = not defects.active(settings, defects.EPOCH_NOT_RAISED)
@@ -36,7 +37,7 @@ class Store:
             insists=defects.active(settings, defects.RETRY_AFTER_EIO),
         )
         self._ledger = Ledger(folder, emit, disk, raising=raising)
-        self._generations = Generations(folder, settings, emit, disk)
+        self._generations = Generations(shelf or Folder(folder, disk), settings, emit)
         self._settings, self._emit, self._turn = settings, emit, threading.Lock()
         self._leases: dict[str, Callable[[Frame], Answer]] = {
             "lease.acquire": lambda f: self._ledger.acquire(f["holder"], f["ttl"], f["nonce"]),

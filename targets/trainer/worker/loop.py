@@ -67,6 +67,7 @@ class Worker:
         self._control.start(settings.heartbeat)
         self._store = Caller(place.store, member, try_timeout=settings.try_timeout, source=place.address)
         self._behind: threading.Thread | None = None  # a save that has not ended (save: async)
+        self._skipped = False  # a round that the deliberate bug takes no more part in
         self._memory = Memory()
 
     def run(self) -> None:
@@ -234,7 +235,9 @@ class Worker:
         self._control.phase = "saving"
         self._behind.join()
         self._behind = None
-        self._control.order("release")
+        if not self._skipped:
+            self._control.order("release")
+        self._skipped = False
         self._control.phase = "training"
 
     def _save(
@@ -249,6 +252,10 @@ class Worker:
                 if self._settings.restart == "warm" and self._control.regroups(self._settings.member_ttl):
                     return  # fenced off from the old group, and wanted in the next
                 self._retirement.retire("stale-epoch")
+            refused = isinstance(error, Refused) and error.error == "storage"
+            if refused and defects.active(self._settings, defects.THROTTLED_RANK_SKIPS):
+                self._skipped = True
+                return
             self._control.tell("unsaved", generation=generation, reason=str(error), retried=budget.spent)
         else:
             self._control.tell("saved", generation=generation, shards=shards, state=state, retried=budget.spent)

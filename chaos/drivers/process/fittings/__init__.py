@@ -5,6 +5,7 @@ from __future__ import annotations
 from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.clock import Clock
 from chaos.drivers.process.fittings.disk import Disk
+from chaos.drivers.process.fittings.exchanges import ExchangesFitting
 from chaos.drivers.process.fittings.fuse import Fuse
 from chaos.drivers.process.fittings.groups import Grouping
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
@@ -24,6 +25,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Grouping,
     RecordingFitting,
     Clock,
+    ExchangesFitting,
 )
 
 __all__ = ["FITTINGS", "Fitting"]
