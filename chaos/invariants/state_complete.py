@@ -20,7 +20,7 @@ _PARTS = {
 }
 _PER_RANK = ("rng",)  # each rank's own, so only comparable at an unchanged world size
 
-Origin = tuple[int, Any, int]  # from that step on, of that world size, since that group
+Origin = tuple[int, Any, int]  # from that step on, of that world size and micro-batch, since that group
 
 
 class StateComplete(Invariant, frozen=True, kw_only=True):
@@ -208,8 +208,9 @@ def _origins(history: History, line: Lineage) -> list[list[Origin]]:
     for group in line.groups:
         parent = _parent(savers, line.groups, group)
         way = _until(ways[parent.index], group.step) if parent is not None else []
-        if not way or way[-1][1] != group.world:
-            way = [*way, (group.step, group.world, group.index)]
+        shape = (group.world, group.event.get("micro_batch"))
+        if not way or way[-1][1] != shape:
+            way = [*way, (group.step, shape, group.index)]
         ways.append(way)
     return ways
 

@@ -58,6 +58,7 @@ NAN_COMMITTED: Final = "nan-committed"
 STATE_NOT_SCRUBBED: Final = "state-not-scrubbed"
 BLAMES_WITHOUT_EVIDENCE: Final = "blames-without-evidence"
 DEVICE_KEPT: Final = "device-kept"
+OOM_RESTART_LOOP: Final = "oom-restart-loop"
 CANARY_SKIPPED: Final = "canary-skipped"
 QUARANTINE_UNRECORDED: Final = "quarantine-unrecorded"
 STORAGE_ERROR_IGNORED: Final = "storage-error-ignored"
@@ -119,6 +120,7 @@ DEFECTS: Final = {
     STATE_NOT_SCRUBBED: "nobody compares memory with what the last step left there",
     BLAMES_WITHOUT_EVIDENCE: "a device is excluded when it is named for the first time",
     DEVICE_KEPT: "a device stays, however often it is named",
+    OOM_RESTART_LOOP: "memory that ran out is tried again as it was",
     CANARY_SKIPPED: "nobody looks at the canary of a restored state",
     QUARANTINE_UNRECORDED: "a batch is left out, and nobody is told",
     STORAGE_ERROR_IGNORED: "the store acknowledges a shard that it could not write, and does not look at it",

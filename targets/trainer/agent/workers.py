@@ -15,6 +15,7 @@ import torch.distributed.checkpoint
 import torch.profiler
 
 from chaos.inside import emit
+from targets.trainer.agent.autopsy import Autopsy
 from targets.trainer.settings import Address, Place, Settings
 from targets.trainer.worker import model
 from targets.trainer.worker.data import Corpus
@@ -36,6 +37,7 @@ class Exited(NamedTuple):
     rank: int
     epoch: int
     code: int
+    cause: str | None  # None: nothing but the code speaks
 
 
 class Workers:
@@ -44,6 +46,7 @@ class Workers:
     def __init__(self, place: Place, settings: Settings) -> None:
         self._place, self._settings = place, settings
         self._alive: dict[int, Worker] = {}
+        self._autopsy = Autopsy()
         torch.set_num_threads(1)
         Corpus(settings.dataset, model.CONTEXT)  # read once, shared by all forks
         gc.collect()
@@ -95,7 +98,8 @@ class Workers:
             pid, status = os.waitpid(worker.pid, os.WNOHANG)
             if pid:
                 self._forget(worker)
-                exited.append(Exited(worker.rank, worker.epoch, os.waitstatus_to_exitcode(status)))
+                code = os.waitstatus_to_exitcode(status)
+                exited.append(Exited(worker.rank, worker.epoch, code, self._autopsy.cause(code)))
         return exited
 
     def _forget(self, worker: Worker) -> None:

@@ -21,6 +21,7 @@ from targets.trainer.coordinator.pause import Pause
 from targets.trainer.coordinator.suspicion import Suspicion
 from targets.trainer.settings import Settings
 from targets.trainer.wire import Frame
+from targets.trainer.worker.data import MICRO_BATCH
 
 TICK = 0.05  # at least this often somebody looks who is silent
 EXIT_GRACE = 0.3  # for the agent's word on how a worker ended, once its connection is closed
@@ -83,6 +84,7 @@ class Crew:
         self.members = Members(settings, lease, self._heartbeats)
         self._pause = Pause(settings, self._heartbeats, self.members)
         self.suspicion = Suspicion(settings)
+        self.micro_batch = MICRO_BATCH  # samples of one forward; less once memory ran out
         self.group: Group | None = None
         self.busy: set[Link] = set()  # agents that may have workers
         self.leaving: dict[str, float] = {}  # nodes under notice, and when their time is up

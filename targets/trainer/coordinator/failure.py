@@ -17,6 +17,7 @@ PATHS = {
     "grow": "group.grow",
     "failover": "coordinator.failover",
     "rollback": "checkpoint.rollback",
+    "reconfigure": "memory.reconfigure",
 }
 """The recovery path that stands for an action."""
 
@@ -69,6 +70,6 @@ def actions(change: Change, before: int, world: int, *, promoted: bool = False) 
     if change.action == "start":
         return []
     resized = ["shrink"] if world < before else ["grow"] if world > before else ["replace"] if promoted else []
-    if change.action in ("failover", "rollback", "warm-restart"):
+    if change.action in ("failover", "rollback", "reconfigure", "warm-restart"):
         return [change.action, *resized]
     return resized or ["cold-restart"]

@@ -79,6 +79,7 @@ class Formation:
         emit(
             "group.formed",
             epoch=epoch, world=group.world, nodes=nodes, generation=chosen.generation, step=chosen.step,
+            micro_batch=crew.micro_batch,
         )  # fmt: skip
         await self._load(group, chosen)
         if validate:
@@ -136,7 +137,7 @@ class Formation:
         port = MASTER_PORT + (group.epoch * 10 + self._formed) % 1000
         facts = {
             "world": group.world, "nodes": group.nodes, "master": [self._place.nodes[group.nodes[0]], port],
-            "generation": group.generation, "step": group.step,
+            "generation": group.generation, "step": group.step, "micro_batch": crew.micro_batch,
         }  # fmt: skip
         kept = {link.node: link for link in members.workers.values() if link in members.kept}
         going_on: dict[int, Link] = {}

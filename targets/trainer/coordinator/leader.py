@@ -76,11 +76,22 @@ class Leader:
             return Change("warm-restart", str(failure))
         if isinstance(failure, Damage) and defects.active(crew.settings, defects.UNREADABLE_STARTS_AFRESH):
             self._formation.excluded.update(range(failure.generation + 1))
+        if failure.kind == "out-of-memory" and not defects.active(crew.settings, defects.OOM_RESTART_LOOP):
+            return self._reconfigure(failure)
         if failure.kind != "corruption":
             return Change("cold-restart", str(failure))
         if isinstance(failure, Damage):
             await self._vault.damaged(failure.generation, failure.name, failure.reason)
         return Change("rollback", str(failure))
+
+    def _reconfigure(self, failure: Failure) -> Change:
+        """Smaller forwards, and more of them: the same global batch in less memory, which would run out again."""
+        crew = self._crew
+        if crew.micro_batch == 1:
+            raise GiveUp(f"memory runs out with forwards of one sample: {failure}")
+        crew.micro_batch = -(-crew.micro_batch // 2)
+        emit("memory.reconfigured", micro_batch=crew.micro_batch, epoch=crew.lease.epoch)
+        return Change("reconfigure", str(failure))
 
     async def _train(self, group: Group) -> Change | None:
         crew, s = self._crew, self._crew.settings

@@ -119,10 +119,10 @@ def micro_batches(share: Sequence[int], rounds: int) -> list[list[int]]:
     return [list(share[i::rounds]) for i in range(rounds)]
 
 
-def rounds(batch: int, world: int) -> int:
+def rounds(batch: int, world: int, micro_batch: int = MICRO_BATCH) -> int:
     """Forwards of one step: enough for the largest share at any rank."""
     largest = -(-batch // world)
-    return -(-largest // MICRO_BATCH)
+    return -(-largest // micro_batch)
 
 
 @functools.cache

@@ -14,18 +14,20 @@ from torch.distributed.checkpoint.api import CheckpointException
 
 from chaos.inside import emit, hello, point, sites, tamper
 from targets.trainer import defects
+from targets.trainer.agent.autopsy import OUT_OF_MEMORY
 from targets.trainer.settings import Address, Place, Settings
 from targets.trainer.wire import Budget, Caller, Frame, Refused, Unreachable
 from targets.trainer.worker import group, model
 from targets.trainer.worker.checkpoint import Damaged, Restored, Vault
 from targets.trainer.worker.control import Control, Regroup, Retirement, leave
-from targets.trainer.worker.data import Corpus
+from targets.trainer.worker.data import MICRO_BATCH, Corpus
 from targets.trainer.worker.memory import Held, Memory, own
 from targets.trainer.worker.shared import Shared
 from targets.trainer.worker.state import Fingerprint, shard
 from targets.trainer.worker.trainer import Corrupted, Trainer
 
 DIED = 13  # exit code of the defect restart-loop
+EXHAUSTED = ("not enough memory", "out of memory", "bad_alloc", "Cannot allocate memory", "can't start new thread")
 STUCK = 14  # exit code of a worker that could not be freed for another group
 
 
@@ -36,6 +38,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     world: int
     master: tuple[str, int]
+    micro_batch: int = MICRO_BATCH
     promoted: bool = False  # a spare takes a lost rank's place
 
 
@@ -82,6 +85,8 @@ class Worker:
                 return
             except Regroup as regroup:
                 order = regroup.order
+            except MemoryError:
+                leave(OUT_OF_MEMORY)
             except RuntimeError as error:  # what gloo and NCCL raise when a peer is gone
                 order = self._broken(error)
             except Corrupted as found:
@@ -94,6 +99,8 @@ class Worker:
             self._regroup(order)
 
     def _broken(self, error: RuntimeError) -> Frame:
+        if any(sign in str(error) for sign in EXHAUSTED):
+            leave(OUT_OF_MEMORY)
         print(f"rank {self._start.rank}, epoch {self._start.epoch}: {error}", flush=True)
         if "gloo" not in str(error):
             traceback.print_exc()
@@ -143,7 +150,11 @@ class Worker:
             self._control.phase = "loading"
             generation, step = order["generation"], order["step"]
             self._trainer = Trainer(  # nothing of an earlier try is left
-                self._group, self._corpus, self._settings, epoch=self._start.epoch
+                self._group,
+                self._corpus,
+                self._settings,
+                epoch=self._start.epoch,
+                micro_batch=self._start.micro_batch,
             )
             try:
                 self._control.tell("loaded", **self._restore(generation, step) if generation else self._fresh())

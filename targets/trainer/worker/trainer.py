@@ -15,7 +15,7 @@ from chaos.inside import emit, recovery_path
 from targets.trainer import defects
 from targets.trainer.settings import Settings
 from targets.trainer.worker.checkpoint import Restored
-from targets.trainer.worker.data import Batch, Corpus, Sampler, micro_batches, rounds
+from targets.trainer.worker.data import MICRO_BATCH, Batch, Corpus, Sampler, micro_batches, rounds
 from targets.trainer.worker.group import Group
 from targets.trainer.worker.instruments import Instruments
 from targets.trainer.worker.miscounts import resumed
@@ -71,10 +71,13 @@ class _Pass(NamedTuple):
 class Trainer:
     """The training job of one rank: `state` advances by one global batch a step."""
 
-    def __init__(self, group: Group, corpus: Corpus, settings: Settings, *, epoch: int = 0) -> None:
+    def __init__(
+        self, group: Group, corpus: Corpus, settings: Settings, *, epoch: int = 0, micro_batch: int = MICRO_BATCH
+    ) -> None:
         self.step = self.resumed_at = 0
         self.spans = (0.0, 0.0)  # seconds of the last step's own computation, and of reading its batch
         self._group, self._corpus, self._settings, self._epoch = group, corpus, settings, epoch
+        self._micro_batch = micro_batch
         self._model = build(group.mesh, settings.seed)
         self.state = TrainState(self._model, group, seed=settings.seed, steps=settings.steps)
         self._sampler = Sampler(settings.dataset, settings.batch, settings.seed)
@@ -141,7 +144,7 @@ class Trainer:
     ) -> _Pass:
         """Forward, backward, and what every rank says of it; the gradients lie ready for the optimizer."""
         settings, world = self._settings, self._group.world
-        count, mine = rounds(settings.batch, world), 0.0
+        count, mine = rounds(settings.batch, world, self._micro_batch), 0.0
         self._model.train()
         self._instruments.begin(**self._where(attempt))
         windows = self._tensor(batch)
