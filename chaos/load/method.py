@@ -68,6 +68,9 @@ def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Pro
         for key in (key for key in fault.sections() if key not in scope.target.raw):
             reason = f"`{_kind(node)}` cannot be carried out: the target file has no `{key}`"
             problems.add(entries["fault"].place, reason, f"declare it there (docs/target.md, `{key}`)")
+        links = scope.target.raw.get("links")
+        if links and "link" in entries and isinstance(link := getattr(fault, "link", None), str) and link not in links:
+            problems.add(entries["link"].place, f"the target has no link `{link}`", did_you_mean(link, links))
     if fault is INVALID or when is INVALID:
         return INVALID
     return Step(name=name, kind=_kind(node), fault=fault, when=when, hold=None if hold is INVALID else hold)

@@ -6,6 +6,7 @@ from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.clock import Clock
 from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.exchanges import ExchangesFitting
+from chaos.drivers.process.fittings.foreign import Foreign
 from chaos.drivers.process.fittings.fuse import Fuse
 from chaos.drivers.process.fittings.groups import Grouping
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
@@ -19,6 +20,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Rate,
     Delay,
     Streams,
+    Foreign,
     Disk,
     Fuse,
     Tap,  # last: what others do in a member's process before its program is no business of it

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-from chaos.api import JSON, capability_of
+from chaos.api import JSON, Launch, capability_of
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.fittings.probing import Prober
 from chaos.drivers.process.fittings.proxies import Proxy, Server, hits
@@ -29,6 +30,7 @@ from chaos.ways import Streams as Capability
 from chaos.ways import Toxic
 
 DOWN = "down"
+VARIABLE = "CHAOS_TOXIPROXY"  # the address of a server that runs by itself
 LOOK = 0.01  # seconds between two looks into the proxies' logs
 
 
@@ -60,9 +62,16 @@ class Streams(Fitting):
 
     # --- set up
 
+    @classmethod
+    def wanted(cls, launch: Launch) -> bool:
+        return not address(launch) and super().wanted(launch)
+
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         if "links" not in supervisor.mechanisms:
-            raise Unsupported(supervisor.mechanisms.get("links-refused", "without the lab nothing leads connections"))
+            way_round = (
+                "without the lab connections are led through a Toxiproxy only by the target itself: give its address"
+            )
+            raise Unsupported(supervisor.mechanisms.get("links-refused", f"{way_round} ({VARIABLE}=host:port)"))
         links, slots = self.recipe.spec.links, self.recipe.spec.slots()
         self.supervisor, self.wire = supervisor, Wire(supervisor, self.recipe.addresses)
         self._prober = Prober(supervisor, self.wire, self.recipe.addresses)
@@ -239,6 +248,12 @@ class Streams(Fitting):
                 found, size = len(met), size + more
             by_way[proxy.source] = by_way.get(proxy.source, 0) + found
         return {"connections": sum(by_way.values()), "bytes": size, "by node": by_way}
+
+
+def address(launch: Launch) -> str:
+    """Of a Toxiproxy server that runs by itself; empty where there is none."""
+    given = launch.spec.get("toxiproxy") or {}
+    return os.environ.get(VARIABLE) or (given.get("address", "") if isinstance(given, Mapping) else "")
 
 
 def named(faults: Sequence[Any]) -> list[str]:
