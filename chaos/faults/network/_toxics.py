@@ -15,7 +15,7 @@ from chaos.api import JSON, Duration, Fault, Landing, Selection, Selector
 from chaos.errors import HealFailed, NotLanded
 from chaos.ways import Streams, Toxic
 
-Link = Annotated[str, Meta(description="as the target file names it under `links`")]
+Link = Annotated[str, Meta(description="as the target file names it under `links`", examples=["store"])]
 
 
 def milliseconds(seconds: float) -> int:

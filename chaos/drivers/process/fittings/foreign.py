@@ -11,6 +11,7 @@ import itertools
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import anyio
@@ -146,7 +147,7 @@ class Foreign(Fitting):
         for name, stream in zip(standing.names, toxic.streams, strict=True):
             undo = Undo(what=f"toxic {name} of proxy {proxy.name}", method="DELETE", url=f"{path}/toxics/{name}")
             standing.settled.append(await self.stage.owe(undo))
-            await self.call(lambda name=name, stream=stream: _add(proxy, name, stream, toxic))
+            await self.call(partial(_add, proxy, name, stream, toxic))
         return [
             {"measured on": sibling.name, "stream": now["stream"], "seen": now["seen"], "before": was["seen"]}
             for was, now in zip(before, found, strict=True)
@@ -181,7 +182,7 @@ class Foreign(Fitting):
                 raise NotLanded(f"proxy {proxy.name} does not accept connections at {proxy.listen}")
             said = {"ways": [{"proxy": proxy.name, "seen": {"connection": "accepted"}}]}
         for name in standing.names:
-            await self.call(lambda name=name: _remove(proxy, name))
+            await self.call(partial(_remove, proxy, name))
         left = set(await self.call(proxy.toxics)) & set(standing.names)
         if left:
             raise NotLanded(f"proxy {proxy.name} still has {', '.join(sorted(left))}")
