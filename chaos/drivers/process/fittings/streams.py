@@ -238,13 +238,16 @@ class Streams(Fitting):
         size = 0
         for proxy in standing.proxies:
             events = proxy.server.events(standing.since[proxy.server.node])
+            # Also those from before it: what the toxic finds of them is their end.
+            opened = (e for e in proxy.server.events(0) if self._prober.made(e) and e["proxy"] == proxy.name)
+            ours = {e["connection"] for e in opened}
             if standing.toxic.kind == DOWN:
                 closed = [e for e in events if e["event"] == "connection.closed" and e["proxy"] == proxy.name]
-                ours = {e["connection"] for e in events if self._prober.made(e)}
                 refused = await self._count(proxy) - standing.connections[proxy.name]
                 found = refused + sum(e["connection"] not in ours for e in closed)
             else:
-                met, more = hits(events, proxy.name, set(standing.names.values()), self._prober.made)
+                theirs = [e for e in events if e.get("connection") not in ours]
+                met, more = hits(theirs, proxy.name, set(standing.names.values()), self._prober.made)
                 found, size = len(met), size + more
             by_way[proxy.source] = by_way.get(proxy.source, 0) + found
         return {"connections": sum(by_way.values()), "bytes": size, "by node": by_way}
