@@ -29,6 +29,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     event: Event  # that says it was formed; its first step for a target that never says so
     nodes: tuple[str, ...] = ()
     forming: Event | None = None  # the declaration of this re-formation
+    live: bool = False  # went on with the state that its members held, beyond that of `generation`
 
     @property
     def seq(self) -> int:
@@ -187,6 +188,7 @@ def _groups(history: History) -> list[Group]:
                 nodes=tuple(event.get("nodes") or ()),
                 event=event,
                 forming=forming,
+                live=bool(event.get("live")),
             )
         )
         forming = None

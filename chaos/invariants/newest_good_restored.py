@@ -17,7 +17,8 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
     What was committed before the re-formation was declared must be used; what was committed since may be. Damage that
     was reported before the group was formed excuses an older one, and so does a corruption that was detected; neither
     excuses a start from nothing while a good one is left. The first group of a run is a start, not a recovery. What the
-    ranks say they loaded counts beside what the group says.
+    ranks say they loaded counts beside what the group says. A group that goes on with live state must not be behind
+    the newest generation.
     """
 
     id: ClassVar[str] = "T5"
@@ -52,6 +53,8 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
         self, history: History, group: Group, must: Mapping[int, Event], now: Mapping[int, Event]
     ) -> Verdict | None:
         newest = max(must, default=0)
+        if group.live and group.generation >= newest:
+            return self._behind(group, must)
         if group.generation in now and (step := now[group.generation].get("step")) not in (None, group.step):
             return failed(
                 f"epoch {group.epoch} says generation {group.generation} at step {group.step}, "
@@ -67,6 +70,17 @@ class NewestGoodRestored(Invariant, frozen=True, kw_only=True):
             what = f"epoch {group.epoch} restored generation {group.generation} (step {group.step})"
         return failed(
             f"{what} though generation {newest} (step {commit.get('step')}) was committed and not known to be damaged",
+            (commit.seq, group.seq),
+        )
+
+    def _behind(self, group: Group, must: Mapping[int, Event]) -> Verdict | None:
+        """What its members held is no reason to go back behind what was committed."""
+        commit = must.get(group.generation)
+        if commit is None or group.step >= (commit.get("step") or 0):
+            return None
+        return failed(
+            f"epoch {group.epoch} went on from step {group.step} though generation {group.generation} "
+            f"(step {commit.get('step')}) was committed",
             (commit.seq, group.seq),
         )
 

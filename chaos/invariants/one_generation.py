@@ -65,7 +65,7 @@ def _silent(history: History, rounds: Mapping[tuple[Any, int], Mapping[Any, Even
     return [
         f"rank {rank} (epoch {group.epoch})"
         for group in line.groups
-        if group.generation
+        if group.generation and not group.live
         for rank in sorted({r for e in line.ordered(group.index) for r in e.ranks}, key=str)
         if (group.epoch, rank) not in spoke
     ]

@@ -36,9 +36,9 @@ class RankAgreement(Invariant, frozen=True, kw_only=True):
                 if len(said) > 1:
                     steps += 1
                     evidence.append(execution.last.seq)
-        for kind in ("checkpoint.saved", "checkpoint.loaded"):
+        for kind in ("checkpoint.saved", "checkpoint.loaded", "state.resumed"):
             for cut in _cuts(history.of(kind)):
-                if broken := _disagree(kind.removeprefix("checkpoint."), cut):
+                if broken := _disagree(kind.rpartition(".")[2], cut):
                     return broken
                 evidence += [e.seq for e in cut] if sum(bool(e.get("state")) for e in cut) > 1 else []
         if not evidence:
@@ -49,18 +49,19 @@ class RankAgreement(Invariant, frozen=True, kw_only=True):
 def _cuts(events: Iterable[Event]) -> Iterable[list[Event]]:
     cuts: dict[tuple[Any, Any], list[Event]] = {}
     for event in events:
-        cuts.setdefault((event.get("epoch"), event.get("generation")), []).append(event)
+        cuts.setdefault((event.get("epoch"), event.get("generation")), []).append(event)  # live state: no generation
     return cuts.values()
 
 
 def _disagree(verb: str, cut: list[Event]) -> Verdict | None:
     generation, epoch = cut[0].get("generation"), cut[0].get("epoch")
+    what = f"step {cut[0].get('step')}" if generation is None else f"generation {generation}"
     views: dict[str, set[Any]] = {"step": {e.get("step") for e in cut}}
     for part in _COMMON:
         views[part] = {(e.get("state") or {}).get(part) for e in cut} - {None}
     if wrong := [name for name, seen in views.items() if len(seen) > 1]:
         return failed(
-            f"the ranks of epoch {epoch} {verb} generation {generation} with different {', '.join(wrong)}",
+            f"the ranks of epoch {epoch} {verb} {what} with different {', '.join(wrong)}",
             few([e.seq for e in cut]),
         )
     return None

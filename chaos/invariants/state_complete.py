@@ -216,7 +216,9 @@ def _origins(history: History, line: Lineage) -> list[list[Origin]]:
 
 
 def _parent(savers: Mapping[Any, Sequence[Event]], groups: Sequence[Group], group: Group) -> Group | None:
-    """The group that saved the generation that `group` began with."""
+    """The group that saved the generation that `group` began with, or whose live state it went on with."""
+    if group.live and group.index:
+        return groups[group.index - 1]
     if not group.generation:
         return None
     saved = [event for event in savers.get(group.generation, ()) if event.seq < group.seq]

@@ -9,7 +9,8 @@ The definitions are the design's (`T_recovery = T_detect + T_restart + T_load + 
 - *failure declared*: the first `failure.detected` after that, else the re-formation's own declaration.
 - *group formed*: `group.formed` of the group that went on, or the first `checkpoint.loading` of its epoch where a
   target loads before it calls the group formed.
-- *last rank loaded*: the last `checkpoint.loaded` of that epoch; where nothing was loaded, the load took no time.
+- *last rank loaded*: the last `checkpoint.loaded` (or `state.resumed`, of live state) of that epoch; where nothing was
+  loaded, the load took no time.
 - *at speed*: the first step of that group at which the mean speed of its last three steps is at least `warm` times the
   median speed of the healthy steps before the first fault; without `warm`, the first step that every rank completed.
 
@@ -133,7 +134,7 @@ def _worked(line: Lineage, group: Group) -> bool:
 
 def _grows(history: History, before: Group, group: Group, declared: list[Event]) -> bool:
     if actions := history.of("recovery.action", epoch=group.epoch):
-        return any(a.get("action") == "grow" for a in actions)
+        return any(a.get("action") in ("grow", "replica-rejoin") for a in actions)
     return (group.world or 0) > (before.world or 0) and not declared
 
 
@@ -211,7 +212,7 @@ def _start(episode: _Episode, declared: Event | None) -> Event:
 
 
 def _loads(history: History, line: Lineage, group: Group) -> tuple[Event | None, Event | None]:
-    """The first `checkpoint.loading` and the last `checkpoint.loaded` of that incarnation."""
+    """The first `checkpoint.loading` and the last `checkpoint.loaded` or `state.resumed` of that incarnation."""
     since = group.forming.seq if group.forming else (line.groups[group.index - 1].seq if group.index else -1)
     later = [g.seq for g in line.groups[group.index + 1 : group.index + 2]]
     until = later[0] if later else sys.maxsize
@@ -219,7 +220,7 @@ def _loads(history: History, line: Lineage, group: Group) -> tuple[Event | None,
     def within(kind: str) -> list[Event]:
         return [e for e in history.of(kind, epoch=group.epoch) if since < e.seq < until]
 
-    loading, loaded = within("checkpoint.loading"), within("checkpoint.loaded")
+    loading, loaded = within("checkpoint.loading"), within("checkpoint.loaded") + within("state.resumed")
     first = min(loading, key=lambda e: e.t, default=None)
     return first, max(loaded, key=lambda e: e.t, default=None)
 

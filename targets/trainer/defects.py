@@ -48,6 +48,7 @@ NO_DIR_FSYNC: Final = "no-dir-fsync"
 ACK_BEFORE_FSYNC: Final = "ack-before-fsync"
 EACH_RANK_LOOKS: Final = "each-rank-looks"
 RESTART_ON_TRANSIENT: Final = "restart-on-transient"
+REJOIN_STALE_SCHEDULE: Final = "rejoin-stale-schedule"
 NO_RETRY: Final = "no-retry"
 RETRY_UNBOUNDED: Final = "retry-unbounded"
 ANSWERS_UNHEEDED: Final = "answers-unheeded"
@@ -110,6 +111,7 @@ DEFECTS: Final = {
     ACK_BEFORE_FSYNC: "the store acknowledges a commit before its records are on disk",
     EACH_RANK_LOOKS: "each rank restores the newest generation that it sees in the shared folder",
     RESTART_ON_TRANSIENT: "whoever is suspected is taken for lost at once",
+    REJOIN_STALE_SCHEDULE: "a replica that rejoins keeps the learning-rate schedule that it had",
     NO_RETRY: "the first try of a call of the store is the last",
     RETRY_UNBOUNDED: "calls of the store are retried without end",
     ANSWERS_UNHEEDED: "an agent does not mind that nobody answers its heartbeats",

@@ -28,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     save: str = "sync"  # or "async"
     restore: str = "store"  # or "shared": each node reads checkpoints from the shared folder, as on NFS
     restart: str = "cold"  # or "warm": survivors keep their processes, and the state in their memory
+    replicas: int = 1  # of the whole state, each on its share of the ranks; one that loses a rank leaves, and rejoins
     spares: int = 0  # of the nodes: ready, but in the group only once another one is lost
     step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
     save_seconds: float = 0.0  # at least: a slow store makes long healthy checkpoints

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NoReturn
 
 import anyio
@@ -93,16 +93,29 @@ class Crew:
         self.ended = False  # the job: whoever goes now, may
 
     def keep(self, failure: Failure) -> None:
-        """Have the workers that this failure did not hit go on in the next group."""
+        """Have the workers that this failure did not hit go on in the next group, if it is told so."""
         workers, agents = self.members.workers.values(), self.members.agents
         role, _, node = failure.member.partition("-")
         hit = None if (role, failure.kind) == ("worker", "transient") else node  # everybody lives, nothing arrived
         self.members.kept = {link for link in workers if link.node in agents and link.node != hit}
 
+    def keep_all(self) -> None:
+        """Have all workers go on in the next group."""
+        self.members.kept = set(self.members.workers.values())
+
+    def keep_only(self, nodes: Collection[str]) -> None:
+        """Of those that were kept, only the workers on these nodes."""
+        self.members.kept = {link for link in self.members.kept if link.node in nodes}
+
     @property
     def wanted(self) -> int:
         """How many ranks a whole group has; who is over is a spare."""
         return self.settings.nodes - self.settings.spares
+
+    @property
+    def shards(self) -> int:
+        """How many ranks a replica has."""
+        return self.wanted // self.settings.replicas
 
     def present(self) -> set[str]:
         """Nodes that a group may be made of: heard, and hearing."""

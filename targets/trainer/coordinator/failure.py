@@ -13,6 +13,8 @@ PATHS = {
     "cold-restart": "worker.restart",
     "warm-restart": "worker.warm_restart",
     "replace": "spare.promote",
+    "replica-leave": "replica.leave",
+    "replica-rejoin": "replica.rejoin",
     "shrink": "group.shrink",
     "grow": "group.grow",
     "failover": "coordinator.failover",
@@ -54,6 +56,11 @@ class Change(NamedTuple):
     action: str  # a key of PATHS, or `start`
     reason: str
     drained: str | None = None  # the node that was given notice, and saved in time
+    nodes: tuple[str, ...] = ()  # of the next group by rank, where its first ones go on with their live state
+
+    @property
+    def live(self) -> bool:
+        return bool(self.nodes)
 
 
 WARM = frozenset({"fail-stop", "hang", "partition", "transient"})
@@ -69,6 +76,8 @@ def actions(change: Change, before: int, world: int, *, promoted: bool = False) 
     """What is done: by the cause, and by the world size that is left; the smallest that is enough."""
     if change.action == "start":
         return []
+    if change.live:
+        return [change.action]
     resized = ["shrink"] if world < before else ["grow"] if world > before else ["replace"] if promoted else []
     if change.action in ("failover", "rollback", "reconfigure", "warm-restart"):
         return [change.action, *resized]

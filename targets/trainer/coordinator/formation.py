@@ -24,6 +24,7 @@ UNCOMPARED = (
     defects.WARM_KEEPS_NEWER_STATE,
     defects.SPARE_STARTS_AFRESH,
     defects.EACH_RANK_LOOKS,
+    defects.REJOIN_STALE_SCHEDULE,
 )
 """Deliberate bugs that nobody may notice before the group goes on."""
 
@@ -50,7 +51,7 @@ class Formation:
         await to_thread.run_sync(stand, abandon_on_cancel=True)
         await self._vault.settle()
         await self._stop(change)
-        nodes = await self._gather(change)
+        nodes = list(change.nodes) or await self._gather(change)
         chosen = await self._vault.choose(self.excluded)
         promoted = set(nodes) - set(self._nodes) if len(nodes) == len(self._nodes) else set()
         with ExitStack() as paths:
@@ -67,22 +68,23 @@ class Formation:
                 paths.enter_context(recovery_path("device.exclude"))
                 crew.suspicion.parting.clear()
             self._nodes = nodes
-            group = await self._bring_up(nodes, chosen, promoted, validate=change.action != "start")
+            group = await self._bring_up(nodes, chosen, promoted, change)
             self._rejected = False
             return group
 
-    async def _bring_up(self, nodes: list[str], chosen: Chosen, promoted: set[str], *, validate: bool) -> Group:
+    async def _bring_up(self, nodes: list[str], chosen: Chosen, promoted: set[str], change: Change) -> Group:
         crew, epoch = self._crew, self._crew.lease.epoch
         group = crew.group = Group(epoch, nodes, chosen.generation, chosen.step)
         crew.progress.restart()
-        await self._start(group, promoted)
-        emit(
-            "group.formed",
-            epoch=epoch, world=group.world, nodes=nodes, generation=chosen.generation, step=chosen.step,
-            micro_batch=crew.micro_batch,
-        )  # fmt: skip
-        await self._load(group, chosen)
-        if validate:
+        going_on = await self._start(group, promoted)
+        if change.live:
+            chosen = self._frontier(group, going_on, chosen)
+        facts = {"generation": chosen.generation, "step": chosen.step, **({"live": True} if change.live else {})}
+        emit("group.formed", epoch=epoch, world=group.world, nodes=nodes, **facts, micro_batch=crew.micro_batch)
+        # Whoever has the state hands it on to those who have not: a collective that all take part in, or nobody does.
+        more = {"live": True, "spread": len(going_on) < group.world} if change.live else {}
+        await self._load(group, chosen, more)
+        if change.action != "start":
             emit("recovery.validated", epoch=epoch, step=chosen.step, loss=group.said("loaded")[0].get("loss"))
         await crew.members.order_workers("go", step=chosen.step)
         return group
@@ -113,13 +115,14 @@ class Formation:
         crew, s, begun = self._crew, self._crew.settings, anyio.current_time()
         first = change.action == "start"
         patience, limit = (s.start_wait, s.start_give_up) if first else (s.lost_wait, s.give_up)
+        fewest = crew.shards if s.replicas > 1 else 1  # there must be a whole state
         awaited = {f"n{i}" for i in range(s.nodes)} if first else set(self._nodes)
 
         def settled() -> bool:
             expected = awaited - crew.departed - set(crew.leaving) - crew.suspicion.excluded
             waited = anyio.current_time() - max(begun, crew.last_join)
             whole = expected <= crew.present() or (not first and len(crew.present()) >= crew.wanted)
-            return len(crew.present()) >= s.min_world and (whole or waited >= patience)
+            return len(crew.present()) >= max(s.min_world, fewest) and (whole or waited >= patience)
 
         try:
             await crew.until(settled, limit)
@@ -128,16 +131,26 @@ class Formation:
         if change.action == "failover":
             for node in sorted(set(self._nodes) - crew.present() - crew.departed, key=_index):
                 detected(Failure(f"agent-{node}", "partition", "did not come"))
-        return placed([] if first else self._nodes, crew.present(), crew.wanted)
+        nodes = placed([] if first else self._nodes, crew.present(), crew.wanted)
+        return nodes[: len(nodes) - len(nodes) % crew.shards] if s.replicas > 1 else nodes
 
-    async def _start(self, group: Group, promoted: set[str]) -> None:
-        """Have every rank of the group meet: workers that were kept, and new ones of the agents."""
+    def _frontier(self, group: Group, going_on: set[int], chosen: Chosen) -> Chosen:
+        """The newest live state that a whole replica still holds; it has no saved loss to be compared with."""
+        lost = next((number for number in range(self._crew.shards) if number not in going_on), None)
+        if lost is not None:
+            self._crew.fail(Failure(group.ranks[lost].member, "fail-stop", "gone before its replica could go on"))
+        group.step = min(int(group.ranks[number].said["joined"]["step"]) for number in going_on)
+        return chosen._replace(step=group.step, loss=None)
+
+    async def _start(self, group: Group, promoted: set[str]) -> set[int]:
+        """Have every rank of the group meet: workers that were kept (their ranks are returned), and new ones."""
         crew, members = self._crew, self._crew.members
         self._formed += 1
         port = MASTER_PORT + (group.epoch * 10 + self._formed) % 1000
         facts = {
             "world": group.world, "nodes": group.nodes, "master": [self._place.nodes[group.nodes[0]], port],
             "generation": group.generation, "step": group.step, "micro_batch": crew.micro_batch,
+            "shards": min(crew.shards, group.world),
         }  # fmt: skip
         kept = {link.node: link for link in members.workers.values() if link in members.kept}
         going_on: dict[int, Link] = {}
@@ -157,10 +170,11 @@ class Formation:
         await members.regroup(going_on, **facts)
         # A survivor that cannot be freed is no reason to wait for as long as for a new process.
         await self._all(group, "joined", crew.settings.stall if going_on else crew.settings.stall_start)
+        return set(going_on)
 
-    async def _load(self, group: Group, chosen: Chosen) -> None:
+    async def _load(self, group: Group, chosen: Chosen, more: dict[str, bool]) -> None:
         """All ranks restore, agree on what they restored, and find it sane."""
-        await self._crew.members.order_workers("load", generation=chosen.generation, step=chosen.step)
+        await self._crew.members.order_workers("load", generation=chosen.generation, step=chosen.step, **more)
         await self._all(group, "loaded", self._crew.settings.stall_start)
         loaded = group.said("loaded")
         cuts = {(said["generation"], said["step"], *_common(said.get("state"))) for said in loaded}

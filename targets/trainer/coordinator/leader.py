@@ -9,6 +9,7 @@ from targets.trainer import defects
 from targets.trainer.coordinator.crew import Crew, Group
 from targets.trainer.coordinator.failure import WARM, Change, Damage, Failure, GiveUp
 from targets.trainer.coordinator.formation import Formation
+from targets.trainer.coordinator.replicas import completed, whole
 from targets.trainer.coordinator.round import checkpoint
 from targets.trainer.coordinator.validation import agreed
 from targets.trainer.coordinator.vault import Vault
@@ -56,14 +57,14 @@ class Leader:
             group = await self._formation.form(change)
             return await self._train(group)
         except Failure as failure:
-            following = await self._answer(failure, trained=group is not None)
+            following = await self._answer(failure, group)
         self._failures += 1
         endless = any(defects.active(self._crew.settings, d) for d in (defects.RESTART_LOOP, defects.NEVER_GIVES_UP))
         if self._failures > self._crew.settings.max_failures and not endless:
             raise GiveUp(f"{self._failures} incarnations without a commit; the last: {following.reason}")
         return following
 
-    async def _answer(self, failure: Failure, *, trained: bool) -> Change:
+    async def _answer(self, failure: Failure, group: Group | None) -> Change:
         """The action for a failure; that the group must shrink shows when it is formed.
 
         Only survivors of a group that had come as far as training can be told to go on: what fails on the way to one,
@@ -71,9 +72,15 @@ class Leader:
         """
         crew = self._crew
         crew.members.kept.clear()
-        if trained and crew.settings.restart == "warm" and failure.kind in WARM:
+        if group is not None and failure.kind in WARM:
             crew.keep(failure)
-            return Change("warm-restart", str(failure))
+            nodes = whole(group.nodes, {link.node for link in crew.members.kept}, crew.shards)
+            if nodes and len(nodes) < group.world:
+                crew.keep_only(nodes)
+                return Change("replica-leave", str(failure), nodes=tuple(nodes))
+            if crew.settings.restart == "warm":
+                return Change("warm-restart", str(failure))
+            crew.members.kept.clear()
         if isinstance(failure, Damage) and defects.active(crew.settings, defects.UNREADABLE_STARTS_AFRESH):
             self._formation.excluded.update(range(failure.generation + 1))
         if failure.kind == "out-of-memory" and not defects.active(crew.settings, defects.OOM_RESTART_LOOP):
@@ -151,7 +158,14 @@ class Leader:
         if parting:
             return Change("shrink", f"{', '.join(parting)} computes wrong values")
         newcomers = sorted(self._crew.present() - set(group.nodes))
-        if newcomers and group.world < self._crew.wanted:
+        crew = self._crew
+        if crew.settings.replicas > 1:
+            nodes = completed(group.nodes, newcomers, crew.shards, crew.wanted)
+            if len(nodes) == group.world:
+                return None
+            crew.keep_all()
+            return Change("replica-rejoin", f"{', '.join(nodes[group.world :])} joined", nodes=tuple(nodes))
+        if newcomers and group.world < crew.wanted:
             return Change("grow", f"{', '.join(newcomers)} joined")
         return None
 

@@ -35,7 +35,15 @@ class Group(NamedTuple):
     world: int
     mesh: DeviceMesh
     background: dist.ProcessGroup  # of saves: one communicator shared with training would deadlock
+    shards: int  # ranks that hold the state once, together: all of them, or those of a replica
+    replica: dist.ProcessGroup  # those of this rank's replica
+    across: dist.ProcessGroup | None  # the ranks with the same shard; None where there is one replica only
     sockets: frozenset[Socket] = frozenset()  # of all its communicators
+
+    @property
+    def shard(self) -> int:
+        """Which part of the state this rank holds."""
+        return self.rank % self.shards
 
     def sever(self) -> None:
         """Close the connections of this group under whoever waits in a collective: it raises at once.
@@ -53,8 +61,13 @@ class Group(NamedTuple):
         dist.destroy_process_group()
 
 
-def form(rank: int, world: int, master: tuple[str, int], *, address: str, timeout: float) -> Group:
-    """Meet the other ranks at `master` (rank 0 listens there). `timeout` bounds every collective, seconds."""
+def form(
+    rank: int, world: int, master: tuple[str, int], *, address: str, timeout: float, shards: int | None = None
+) -> Group:
+    """Meet the other ranks at `master` (rank 0 listens there). `timeout` bounds every collective, seconds.
+
+    With `shards` below `world` the group is made of replicas of so many ranks each.
+    """
     os.environ["GLOO_SOCKET_IFNAME"] = interface_of(address)
     others = _sockets()
     cuda = torch.cuda.device_count() >= world
@@ -69,8 +82,23 @@ def form(rank: int, world: int, master: tuple[str, int], *, address: str, timeou
     )
     background = dist.new_group(backend="gloo", timeout=limit)
     assert isinstance(background, dist.ProcessGroup)
-    mesh = init_device_mesh("cuda" if cuda else "cpu", (world,))
-    return Group(rank, world, mesh, background, frozenset(_sockets() - others))
+    shards = shards or world
+    kind, replica, across = "cuda" if cuda else "cpu", background, None
+    if shards == world:
+        mesh = init_device_mesh(kind, (world,))
+    else:
+        mesh = init_device_mesh(kind, (world // shards, shards), mesh_dim_names=("replicate", "shard"))
+        replica = _own([range(first, first + shards) for first in range(0, world, shards)], rank, limit)
+        across = _own([range(shard, world, shards) for shard in range(shards)], rank, limit)
+    return Group(rank, world, mesh, background, shards, replica, across, frozenset(_sockets() - others))
+
+
+def _own(parts: list[range], rank: int, limit: timedelta) -> dist.ProcessGroup:
+    """The communicator of the part that `rank` is in; every rank must call it with all parts."""
+    formed = [dist.new_group(list(part), backend="gloo", timeout=limit) for part in parts]
+    own = next(group for group, part in zip(formed, parts, strict=True) if rank in part)
+    assert isinstance(own, dist.ProcessGroup)
+    return own
 
 
 def _sockets() -> set[Socket]:
@@ -114,33 +142,35 @@ def interface_of(address: str) -> str:
 
 
 def unsharded(group: Group, tensors: Iterable[Tensor]) -> Iterator[bytes]:
-    """The bytes of each whole tensor, in one collective for all of them. Every rank must call it with its own shards.
+    """The bytes of each whole tensor, in one collective of the replica for all of them. Every rank of it must call it
+    with its own shards.
 
     FSDP2 shards the first dimension in chunks, so the shards' bytes in the order of the ranks are the tensor's.
     """
     tensors = list(tensors)
-    local = [_as_bytes(t.to_local() if isinstance(t, DTensor) else t) for t in tensors]
-    sizes = [[_shard_bytes(t, rank, group.world) for t in tensors] for rank in range(group.world)]
+    local = [as_bytes(t.to_local() if isinstance(t, DTensor) else t) for t in tensors]
+    sizes = [[_shard_bytes(t, shard, group.shards) for t in tensors] for shard in range(group.shards)]
     longest = max(map(sum, sizes))
     mine = torch.zeros(longest, dtype=torch.uint8)
     if local:
-        mine[: sum(sizes[group.rank])] = torch.cat(local)
-    gathered = [torch.empty(longest, dtype=torch.uint8) for _ in range(group.world)]
-    dist.all_gather(gathered, mine, group=group.background)
+        mine[: sum(sizes[group.shard])] = torch.cat(local)
+    gathered = [torch.empty(longest, dtype=torch.uint8) for _ in range(group.shards)]
+    dist.all_gather(gathered, mine, group=group.replica)
     parts = [torch.split(g[: sum(size)], size) for g, size in zip(gathered, sizes, strict=True)]
     for index, tensor in enumerate(tensors):
         ranks = parts if isinstance(tensor, DTensor) else parts[:1]
         yield b"".join(part[index].numpy().tobytes() for part in ranks)
 
 
-def _as_bytes(tensor: Tensor) -> Tensor:
+def as_bytes(tensor: Tensor) -> Tensor:
+    """The bytes of a tensor, on the CPU."""
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
 
 
-def _shard_bytes(tensor: Tensor, rank: int, world: int) -> int:
+def _shard_bytes(tensor: Tensor, shard: int, shards: int) -> int:
     if not isinstance(tensor, DTensor):
         return tensor.numel() * tensor.element_size()
     rows = tensor.shape[0]
-    chunk = -(-rows // world)
-    mine = max(min(chunk, rows - rank * chunk), 0)
+    chunk = -(-rows // shards)
+    mine = max(min(chunk, rows - shard * chunk), 0)
     return mine * (tensor.numel() // rows) * tensor.element_size()

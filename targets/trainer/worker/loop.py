@@ -21,7 +21,7 @@ from targets.trainer.worker import group, model
 from targets.trainer.worker.checkpoint import Damaged, Restored, Vault
 from targets.trainer.worker.control import Control, Regroup, Retirement, leave
 from targets.trainer.worker.data import MICRO_BATCH, Corpus
-from targets.trainer.worker.memory import Held, Memory, own
+from targets.trainer.worker.memory import Held, Memory
 from targets.trainer.worker.shared import Shared
 from targets.trainer.worker.state import Fingerprint, shard
 from targets.trainer.worker.trainer import Corrupted, Trainer
@@ -40,6 +40,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     master: tuple[str, int]
     micro_batch: int = MICRO_BATCH
     promoted: bool = False  # a spare takes a lost rank's place
+    shards: int | None = None  # ranks of a replica; None: all ranks of the group are one
 
 
 def run(start: Start, leader: Address, agent: int, place: Place, settings: Settings) -> NoReturn:
@@ -135,14 +136,15 @@ class Worker:
         torch.set_num_threads(1)
         start, settings = self._start, self._settings
         self._group = group.form(
-            start.rank, start.world, start.master, address=self._place.address, timeout=settings.gloo_timeout
-        )
+            start.rank, start.world, start.master,
+            address=self._place.address, timeout=settings.gloo_timeout, shards=start.shards,
+        )  # fmt: skip
         self._control.on_regroup = self._group.sever  # else a rank that waits for a frozen peer would never hear of it
         staging = self._place.data / "nodes" / self._place.node
         shared = Shared(self._place.data / "store", settings.visible_wait) if settings.restore == "shared" else None
         self._vault = Vault(self._store, self._group, start.epoch, staging, settings, shared)
         self._corpus = Corpus(settings.dataset, model.CONTEXT)
-        self._control.tell("joined")
+        self._control.tell("joined", step=self._memory.latest)
 
     def _load(self) -> None:
         """Load what the coordinator orders, until all ranks agree and it says `go`."""
@@ -157,7 +159,12 @@ class Worker:
                 micro_batch=self._start.micro_batch,
             )
             try:
-                self._control.tell("loaded", **self._restore(generation, step) if generation else self._fresh())
+                if order.get("live"):
+                    said = self._carry_on(generation, step, spread=order["spread"])
+                else:
+                    said = self._restore(generation, step) if generation else self._fresh()
+                self._remember()
+                self._control.tell("loaded", **said)
             except Damaged as damaged:
                 self._control.tell("unloaded", generation=generation, name=damaged.name, reason=damaged.reason)
             except (Unreachable, OSError) as error:
@@ -187,6 +194,34 @@ class Worker:
         emit("checkpoint.loaded", generation=restored.generation, **who, **facts, source=source)
         return {"generation": generation, **facts, "loss": trainer.canary()}
 
+    def _carry_on(self, generation: int, step: int, *, spread: bool) -> dict[str, Any]:
+        """Go on with the state after `step`, which lies beyond the last checkpoint: from own memory, or from a peer."""
+        trainer, start = self._trainer, self._start
+        trainer.state.initialise_optimizer()
+        own = self._memory.after(step)
+        if own is not None:
+            trainer.state.fill(own)
+        elif not spread:
+            raise Damaged("memory", "forgotten")
+        fresh = trainer.state.schedule.taken
+        if spread:
+            trainer.state.spread(receive=own is None)
+        if own is None:
+            trainer.state.seed_rng(step=step)
+            if defects.active(self._settings, defects.REJOIN_STALE_SCHEDULE):
+                trainer.state.schedule.taken = fresh
+        trainer.resume(Restored(generation, step, start.world))
+        state, entries = trainer.state.fingerprint()
+        facts = {"step": step, "state": state, "optimizer_entries": entries}
+        who = {"rank": start.rank, "world": start.world, "epoch": start.epoch}
+        emit("state.resumed", **who, **facts, source="peer" if own is None else "memory")
+        return {"generation": generation, **facts, "loss": trainer.canary()}
+
+    def _remember(self) -> None:
+        """Where other replicas may go away, this state may be the one to go on with."""
+        if self._settings.replicas > 1:
+            self._memory.note(self._trainer.step, self._trainer.state)
+
     def _train(self) -> None:
         control, trainer, start, settings = self._control, self._trainer, self._start, self._settings
         who = {"rank": start.rank, "epoch": start.epoch}
@@ -202,6 +237,7 @@ class Worker:
             time.sleep(max(began + settings.step_seconds - time.monotonic(), 0.0))
             emit("step.completed", step=trainer.step, world=start.world, **who, **done.facts())
             control.step, control.spans = trainer.step, trainer.spans
+            self._remember()
             if done.blamed is not None:
                 control.tell("suspect", step=trainer.step, culprit=done.blamed)
             if defects.active(settings, defects.WARM_KEEPS_NEWER_STATE):
@@ -231,7 +267,7 @@ class Worker:
             tamper("snapshot", shard(tensor), name=name, generation=generation, step=trainer.step, **who)
         if self._settings.restart == "warm":
             cut = Restored(generation, trainer.step, self._start.world)
-            self._memory.keep(Held(cut, self._start.rank, own(snapshot), Fingerprint(state, entries)))
+            self._memory.keep(Held(cut, self._start.rank, trainer.state.own(), Fingerprint(state, entries)))
         arguments = (snapshot, generation, trainer.step, state, budget)
         self._behind = threading.Thread(target=self._save, args=arguments, name="save")
         self._behind.start()
@@ -260,7 +296,8 @@ class Worker:
             time.sleep(max(began + self._settings.save_seconds - time.monotonic(), 0.0))
         except (Unreachable, Refused, RuntimeError, OSError, CheckpointException) as error:
             if isinstance(error, Refused) and error.error == "stale-epoch":
-                if self._settings.restart == "warm" and self._control.regroups(self._settings.member_ttl):
+                kept = self._settings.restart == "warm" or self._settings.replicas > 1
+                if kept and self._control.regroups(self._settings.member_ttl):
                     return  # fenced off from the old group, and wanted in the next
                 self._retirement.retire("stale-epoch")
             refused = isinstance(error, Refused) and error.error == "storage"

@@ -1,4 +1,6 @@
-"""States of the last cuts that this rank still holds: a survivor of a warm restart need not read them back."""
+"""States that this rank still holds: of the last cuts, so that a survivor of a warm restart need not read them back,
+and of the last steps, so that a replica that is whole goes on where it was.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from torch import Tensor
 
 from targets.trainer.worker.checkpoint import Restored
 from targets.trainer.worker.group import Group
-from targets.trainer.worker.state import Fingerprint, TrainState, shard
+from targets.trainer.worker.state import Fingerprint, TrainState
 
 KEPT = 2  # the last committed one, and the one whose round is under way
 
 
 class Held(NamedTuple):
-    """A state of this rank: its own shards, and the digests of the whole."""
+    """A state of this rank at a cut: its own shards, and the digests of the whole."""
 
     restored: Restored
     rank: int
@@ -27,6 +29,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._held: dict[int, Held] = {}
+        self._steps: dict[int, dict[str, Tensor]] = {}
 
     def keep(self, held: Held) -> None:
         """Hold that state, and part with the oldest."""
@@ -41,12 +44,20 @@ class Memory:
             return None
         return held
 
+    @property
+    def latest(self) -> int | None:
+        """The last step after which the state was noted."""
+        return max(self._steps, default=None)
+
+    def note(self, step: int, state: TrainState) -> None:
+        """Hold the state after that step and the one before: ranks that are stopped together differ by one at most."""
+        self._steps = {known: own for known, own in self._steps.items() if known == step - 1} | {step: state.own()}
+
+    def after(self, step: int) -> dict[str, Tensor] | None:
+        """The state after that step."""
+        return self._steps.get(step)
+
     def spoil(self, state: TrainState) -> None:
         """The deliberate bug `warm-keeps-newer-state`: take what was trained since for what was saved."""
-        newer = own(state.snapshot())
+        newer = state.own()
         self._held = {generation: held._replace(tensors=newer) for generation, held in self._held.items()}
-
-
-def own(snapshot: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The shards of a snapshot that are this rank's, free of the group that they were made in."""
-    return {name: shard(tensor) for name, tensor in snapshot.items()}

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from targets.trainer.wire import digest
 from targets.trainer.worker.data import Cursor
-from targets.trainer.worker.group import Group, unsharded
+from targets.trainer.worker.group import Group, as_bytes, unsharded
 from targets.trainer.worker.model import Sharded
 
 PARTS = ("model", "optimizer", "rng", "schedule", "data")
@@ -75,13 +76,32 @@ class TrainState:
         """A copy of `tensors` that training does not touch."""
         return {name: tensor.detach().clone() for name, tensor in self.tensors().items()}
 
-    def fill(self, local: dict[str, Tensor]) -> None:
-        """Take over a state that this rank held before, at the same rank and world size: shard for shard."""
+    def own(self) -> dict[str, Tensor]:
+        """A copy of what this rank itself holds, free of the group that it is made in, whatever becomes of its rank."""
+        return {_unranked(name): shard(tensor).detach().clone() for name, tensor in self.tensors().items()}
+
+    def fill(self, own: dict[str, Tensor]) -> None:
+        """Take over what this rank held when the same part of the state was its."""
         tensors = self.tensors()
         with torch.no_grad():
             for name, tensor in tensors.items():
-                shard(tensor).copy_(local[name])
+                shard(tensor).copy_(own[_unranked(name)])
         self.apply(tensors)
+
+    def spread(self, *, receive: bool) -> None:
+        """Hand the state of the first replica to all others, but for random numbers. A collective."""
+        assert self._group.across is not None
+        parts = [part for part in PARTS if part != "rng"]
+        tensors = self.tensors(parts)
+        local = [shard(tensor) for tensor in tensors.values()]
+        sent = torch.cat([as_bytes(tensor) for tensor in local])
+        dist.broadcast(sent, group=self._group.across, group_src=0)
+        if receive:
+            pieces = torch.split(sent, [tensor.numel() * tensor.element_size() for tensor in local])
+            with torch.no_grad():
+                for tensor, piece in zip(local, pieces, strict=True):
+                    tensor.copy_(piece.clone().view(tensor.dtype).reshape(tensor.shape))
+            self.apply(tensors)
 
     def apply(self, tensors: dict[str, Tensor]) -> None:
         """Take over the parts of `tensors` that are not live: after a load."""
@@ -128,6 +148,10 @@ class TrainState:
             for name, parameter in self.model.named_parameters()
             for key, value in self.optimizer.state.get(parameter, {}).items()
         }
+
+
+def _unranked(name: str) -> str:
+    return "rng" if name.startswith("rng.") else name
 
 
 def shard(tensor: Tensor) -> Tensor:

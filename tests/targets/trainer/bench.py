@@ -50,7 +50,7 @@ class Bench:
         """Lead for the length of a test; the agent has joined."""
         self.leader = ScriptedLeader(Address(self.job.nodes["n0"], COORDINATOR_PORT))
         try:
-            self.leader.await_all("join")
+            self.leader.await_all("join", timeout=60)  # torch is imported before it comes
             yield self.leader
         finally:
             self.leader.close()

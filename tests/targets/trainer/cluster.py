@@ -32,6 +32,9 @@ FAST = {
     "stall_checkpoint": 2.0, "commit_deadline": 8.0, "try_timeout": 0.5,
 }  # fmt: skip
 
+# Where nobody is lost by silence, no silence of a busy machine may count.
+PATIENT = {"lease_ttl": 20.0, "member_ttl": 20.0, "stall": 20.0, "stall_start": 20.0, "stall_checkpoint": 20.0}
+
 
 class Network:
     """Coordinators that are cut off: from the store, and from every node (theirs included, as on a dead switch)."""
@@ -73,6 +76,7 @@ class Node:
         self.canary: Callable[[int], float] = lambda step: 1.0
         self.stuck = False  # its worker cannot be freed for another group
         self.epochs: list[int] = []  # of the workers that it started
+        self.live: list[tuple[int, bool]] = []  # steps that it went on from, and whether peers handed on their state
         self.regrouped: list[int] = []  # epochs in which its worker was told to go on
         self._scope: anyio.CancelScope | None = None
         self._worker: anyio.CancelScope | None = None
@@ -229,7 +233,7 @@ class Worker:
 
     async def _train(self) -> None:
         s = self._node.settings
-        await self._tell("joined")
+        await self._tell("joined", step=self._step)
         await self._load(await self._next("load"))
         await self._next("go")
         while self._step < s.steps:
@@ -243,6 +247,11 @@ class Worker:
 
     async def _load(self, order: Frame) -> None:
         generation, loss = order["generation"], None
+        if order.get("live"):
+            self._node.live.append((order["step"], order["spread"]))
+            self._step = order["step"]
+            await self._tell("loaded", generation=generation, step=self._step, state={}, loss=1.0)
+            return
         if generation:
             loss = self._node.canary(order["step"])
             try:

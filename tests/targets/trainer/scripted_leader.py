@@ -67,9 +67,11 @@ class ScriptedLeader:
             self.order_agent(node, "start", epoch=epoch, rank=rank, **meeting, **more)
         self.await_all("joined", world, epoch=epoch)
 
-    def regroup(self, node: str, old: int, new: int, rank: int, *, lost: tuple[int, ...] = (), world: int) -> None:
+    def regroup(
+        self, node: str, old: int, new: int, rank: int, *, world: int, lost: tuple[int, ...] = (), **more: Any
+    ) -> None:
         """Have `rank` of the old epoch go on in a new group, with new processes for the ranks that are `lost`."""
-        meeting = {"world": world, "master": ["127.0.0.1", _free_port()]}
+        meeting = {"world": world, "master": ["127.0.0.1", _free_port()], **more}
         self.order_agent(node, "adopt", was=rank, rank=rank, epoch=new)
         for other in lost:
             self.order_agent(node, "start", epoch=new, rank=other, **meeting)
@@ -77,9 +79,9 @@ class ScriptedLeader:
         line.send({"op": "regroup", "epoch": new, "rank": rank, **meeting})
         self.await_all("joined", world, epoch=new)
 
-    def load(self, epoch: int, world: int, generation: int, step: int) -> list[Said]:
+    def load(self, epoch: int, world: int, generation: int, step: int, **more: Any) -> list[Said]:
         """Have all ranks load a generation and go on; what they say of it."""
-        self.order_workers(epoch, "load", generation=generation, step=step)
+        self.order_workers(epoch, "load", generation=generation, step=step, **more)
         loaded = self.await_all("loaded", world, epoch=epoch)
         self.order_workers(epoch, "go", step=step)
         return loaded
