@@ -182,7 +182,7 @@ class Formation:
         if not agreed and self._crew.settings.defect not in UNCOMPARED:
             self.excluded.add(chosen.generation)
             self._crew.fail(Failure("group", "corruption", f"ranks do not agree on what they restored: {cuts}"))
-        skipped = defects.active(self._crew.settings, defects.CANARY_SKIPPED)
+        skipped = self._crew.settings.defect in (defects.CANARY_SKIPPED, *UNCOMPARED)
         for said in loaded:
             if chosen.generation and not sane(said.get("loss"), chosen.loss) and not skipped:
                 self._rejected = True
