@@ -49,7 +49,8 @@ class TestCoordinator:
             cluster.nodes["n2"].kill_worker()
             assert await cluster.end() == 0
         events, nodes = cluster.events, cluster.nodes
-        assert [e["action"] for e in events.of("recovery.action")] == ["replica-leave", "replica-rejoin"]
+        actions = [e["action"] for e in events.of("recovery.action")]
+        assert actions == ["replica-leave", "replica-rejoin"], events.of("failure.detected")
         assert [e["nodes"] for e in events.of("group.formed")] == [FOUR, ["n0", "n1"], FOUR]
         left, back = events.of("group.formed", live=True)
         assert (left["generation"], back["generation"]) == (1, 2)
