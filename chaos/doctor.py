@@ -22,6 +22,7 @@ from chaos.api import JSON, Cut, Driver, Fault, Landing, Launch, Links, Selectio
 from chaos.capabilities import Clocks, Groups
 from chaos.errors import ChaosError
 from chaos.history import Event
+from chaos.ways import Lossy, Slow, Streams
 
 LIMIT = 20.0  # seconds for one check
 
@@ -149,13 +150,16 @@ class _Asking(Fault[Groups], frozen=True, kw_only=True):
         return ()
 
     def uses(self) -> tuple[type, ...]:
-        return (Clocks,)
+        return (Clocks, Lossy, Slow, Streams)
 
     def inject(self, target: Groups, *hit: Selection) -> AbstractAsyncContextManager[Landing]:
         raise NotImplementedError
 
 
 FITTED = {
+    "loss": "a kernel with CONFIG_NFT_NUMGEN; network.loss is refused without it",
+    "rate": "a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_U32; network.bandwidth slows streams without them",
+    "streams": "a kernel with CONFIG_NFT_REDIR, and pip install 'mlchaos[network]'; or --no-lab and a Toxiproxy server",
     "groups": "be root, or start chaos below a group that is yours: systemd-run --user --scope chaos run …; without "
     "groups stragglers are made by signals, and no memory by ulimit",
     "clock": "x86-64, and a kernel that lets a parent write to the memory of its children",
@@ -315,7 +319,8 @@ async def toxiproxy() -> list[Row]:
             if "version" in answer:
                 return [Row(name="toxiproxy", ok=True, detail=f"127.0.0.1:8474 {answer.splitlines()[-1]}")]
     program = shutil.which("toxiproxy-server")
-    fix = "start toxiproxy-server" if program else "install toxiproxy-server (one binary) and start it"
+    start = "start toxiproxy-server" if program else "install toxiproxy-server (one binary) and start it"
+    fix = f"nothing, in the lab: it has one of its own; for --no-lab {start}"
     return [Row(name="toxiproxy", ok=False, detail=program or "no server on 127.0.0.1:8474", fix=fix)]
 
 

@@ -133,10 +133,11 @@ class Foreign(Fitting):
             if await _accepts(proxy.listen):
                 raise NotLanded(f"proxy {proxy.name} still accepts connections at {proxy.listen}")
             return [{"proxy": proxy.name, "seen": {"connection": "refused"}}]
-        standing.sibling = sibling = Sibling(self, number)
+        standing.sibling = sibling = Sibling(self.call, number)
         undo = Undo(what=f"proxy {sibling.name}", method="DELETE", url=f"http://{self.address}/proxies/{sibling.name}")
         standing.settled.append(await self.stage.owe(undo))
-        await sibling.open(self._server, self.address.rpartition(":")[0])
+        host, _, port = self.address.rpartition(":")
+        await sibling.open(self._server, host, int(port))
         before = await sibling.measure(toxic)
         for name, stream in zip(standing.names, toxic.streams, strict=True):
             await sibling.add(name, stream, toxic)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -13,9 +14,7 @@ from chaos.drivers.process.fittings.probes import PROBES
 from chaos.errors import NotLanded
 from chaos.ways import Toxic
 
-if TYPE_CHECKING:
-    from chaos.drivers.process.fittings.foreign import Foreign
-
+Call = Callable[[Callable[[], Any]], Awaitable[Any]]
 CONNECT_WITHIN = 3.0
 TRIES = 100  # connections of which one should be hit by a toxic of little toxicity
 
@@ -23,9 +22,9 @@ TRIES = 100  # connections of which one should be hit by a toxic of little toxic
 class Sibling:
     """From us through the server to us."""
 
-    def __init__(self, server: Foreign, number: int) -> None:
+    def __init__(self, call: Call, number: int) -> None:
         self.name = f"chaos-probe-{number}"
-        self._server = server
+        self._call = call
         self._proxy: Any = None
         self._listener = socket.socket()
 
@@ -33,9 +32,8 @@ class Sibling:
     def stands(self) -> bool:
         return self._proxy is not None
 
-    async def open(self, api: Any, host: str) -> None:
+    async def open(self, api: Any, host: str, port: int) -> None:
         """Listen where the server can reach us, which is where our connections to it come from."""
-        port = int(self._server.address.rpartition(":")[2])
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as towards:
             towards.connect((host, port))
             here = towards.getsockname()[0]
@@ -43,18 +41,18 @@ class Sibling:
         self._listener.listen()
         self._listener.setblocking(False)
         upstream = f"{here}:{self._listener.getsockname()[1]}"
-        self._proxy = await self._server.call(lambda: api.create(upstream, self.name, listen=f"{host}:0"))
+        self._proxy = await self._call(lambda: api.create(upstream, self.name, listen=f"{host}:0"))
 
     async def add(self, name: str, stream: str, toxic: Toxic) -> None:
-        await self._server.call(
+        await self._call(
             lambda: self._proxy.add_toxic(
                 type=toxic.kind, name=name, stream=stream, toxicity=toxic.toxicity, attributes=dict(toxic.attributes)
             )
         )
 
     async def remove(self, name: str) -> None:
-        if self._proxy is not None and name in await self._server.call(self._proxy.toxics):
-            await self._server.call(lambda: self._proxy.destroy_toxic(name))
+        if self._proxy is not None and name in await self._call(self._proxy.toxics):
+            await self._call(lambda: self._proxy.destroy_toxic(name))
 
     async def measure(self, toxic: Toxic) -> list[JSON]:
         """For each stream: whether a connection fares as under the toxic, and what was seen."""
@@ -89,6 +87,6 @@ class Sibling:
 
     async def close(self) -> None:
         if self._proxy is not None:
-            await self._server.call(self._proxy.destroy)
+            await self._call(self._proxy.destroy)
             self._proxy = None
         self._listener.close()

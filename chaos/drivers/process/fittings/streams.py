@@ -14,6 +14,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import anyio
@@ -72,6 +73,8 @@ class Streams(Fitting):
                 "without the lab connections are led through a Toxiproxy only by the target itself: give its address"
             )
             raise Unsupported(supervisor.mechanisms.get("links-refused", f"{way_round} ({VARIABLE}=host:port)"))
+        if find_spec("h11") is None:
+            raise Unsupported("h11 is not installed (pip install 'mlchaos[network]')")
         links, slots = self.recipe.spec.links, self.recipe.spec.slots()
         self.supervisor, self.wire = supervisor, Wire(supervisor, self.recipe.addresses)
         self._prober = Prober(supervisor, self.wire, self.recipe.addresses)
