@@ -5,7 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
+import msgspec
+
 from chaos.api import JSON, Member
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A device of a node, and the ranks that use it: all of the node's where none is given."""
+
+    name: str
+    node: str
+    ranks: tuple[int, ...] = ()
+    index: int | None = None  # by which NVML knows it
+
+    def uses(self, rank: int) -> bool:
+        """Whether that rank of its node does."""
+        return rank in self.ranks if self.ranks else True
+
+
+@runtime_checkable
+class Devices(Protocol):
+    """Ranks are bound to devices: the target file has `devices`. A device is a failure domain of its ranks."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """All of them, in order of declaration."""
 
 
 @runtime_checkable

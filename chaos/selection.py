@@ -57,12 +57,19 @@ def _names_members(selector: Selector) -> bool:
 
 
 def _domains(slots: Iterable[Slot]) -> Mapping[str, Mapping[str, str]]:
-    """The failure domains of each node and of each member that has no node."""
-    return {s.node or s.name: s.domains for s in slots if s.domains}
+    """The failure domains of each member by name, and those that all members of a node share by the node's."""
+    found: dict[str, Mapping[str, str]] = {}
+    shared: dict[str, dict[str, str]] = {}
+    for slot in slots:
+        found[slot.name] = slot.domains
+        if slot.node is not None:
+            known = shared.setdefault(slot.node, dict(slot.domains))
+            shared[slot.node] = {kind: name for kind, name in known.items() if slot.domains.get(kind) == name}
+    return {**shared, **found}
 
 
 def _fits(selector: Selector, one: Slot | Member, domains: Mapping[str, Mapping[str, str]]) -> bool:
-    inside = domains.get(one.node or one.name, {})
+    inside = domains.get(one.name) or domains.get(one.node or "", {})
     return (
         (not selector.names or one.name in selector.names)
         and (not selector.roles or one.role in selector.roles)

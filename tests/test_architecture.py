@@ -51,7 +51,20 @@ LAYERS = {
     "fake_talk": 3,
     "catalogue": 3,
 }
-HEAVY = {"boto3", "botocore", "moto", "torch", "numpy", "docker", "locust", "pyroute2", "rich", "jinja2", "junit_xml"}
+HEAVY = {
+    "boto3",
+    "botocore",
+    "moto",
+    "torch",
+    "numpy",
+    "docker",
+    "locust",
+    "pynvml",
+    "pyroute2",
+    "rich",
+    "jinja2",
+    "junit_xml",
+}
 MODULES = sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 
 

@@ -21,7 +21,8 @@ from chaos.registry import Registry, did_you_mean
 
 KEYS = (
     "name", "description", "driver", "settings", "choices", "events", "points", "recovery-paths", "ends", "ready",
-    "links", "toxiproxy", "workdir", "env", "nodes", "domains", "members", "announced", "stop-grace", "checkpoints",
+    "links", "toxiproxy", "workdir", "env", "nodes", "domains", "devices", "members", "announced", "stop-grace",
+    "checkpoints",
 )  # fmt: skip
 # Names in `${…}` that the driver knows, not the loader.
 DRIVERS_OWN = ("i", "last", "data", "address")

@@ -76,3 +76,42 @@ def test_what_is_wrong_is_told(more: dict[str, Any], reason: str) -> None:
 def test_a_duration_without_its_unit_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(SpecError, match=r"target: .*(soon|20)"):
         decode(changed(**more))
+
+
+def test_a_device_is_a_failure_domain_of_the_ranks_that_use_it() -> None:
+    spec = {
+        "settings": {"nodes": 2},
+        "nodes": [{"name": "n${i}", "for-each": "nodes"}],
+        "devices": [
+            {"name": "gpu0", "node": "n0", "ranks": [0], "index": 3},
+            {"name": "gpu1", "node": "n0", "ranks": [1]},
+            {"name": "gpu-n1", "node": "n1"},
+        ],
+        "members": [{"name": "agent", "role": "agent", "node": "n0", "command": ["true"]}],
+        "announced": [
+            {"name": f"w{rank}", "role": "worker", "node": node, "rank": rank}
+            for rank, node in enumerate(("n0", "n0", "n1"))
+        ],
+    }
+    assert {slot.name: slot.domains.get("device") for slot in decode(spec).slots()} == {
+        "agent": None, "w0": "gpu0", "w1": "gpu1", "w2": "gpu-n1",
+    }  # fmt: skip
+    assert [device.index for device in decode(spec).bound()] == [3, None, None]
+
+
+@pytest.mark.parametrize(
+    ("devices", "wrong"),
+    [
+        ([{"name": "gpu0", "node": "n7"}], "gpu0 is on node n7, which is not among the nodes"),
+        ([{"name": "a", "node": "n0"}, {"name": "b", "node": "n0"}], "rank 0 \\(w\\) is bound to a and b"),
+        ([{"name": "a", "node": "n0", "rank": 0}], "devices: "),
+    ],
+)
+def test_a_wrong_binding_is_told(devices: Any, wrong: str) -> None:
+    spec = {
+        "nodes": [{"name": "n0"}],
+        "devices": devices,
+        "announced": [{"name": "w", "role": "worker", "node": "n0", "rank": 0}],
+    }
+    with pytest.raises(SpecError, match=wrong):
+        decode(spec).slots()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,17 @@ def saved(folder: Path, generations: int = 3) -> Path:
 @pytest.fixture
 def target() -> FakeTarget:
     return FakeTarget()
+
+
+@pytest.fixture
+def dcgmi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A program of that name on the path, which writes down what it was asked for."""
+    program, said = tmp_path / "bin" / "dcgmi", tmp_path / "asked"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> {said}\necho "Successfully injected field info."\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return said
 
 
 Hit = Callable[[Fault[Any], FakeTarget], tuple[Selection, ...]]

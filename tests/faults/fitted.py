@@ -8,6 +8,7 @@ from typing import Any
 import anyio.lowlevel
 
 from chaos.api import JSON, Member
+from chaos.capabilities import Device
 from chaos.errors import HealFailed, NotLanded
 from chaos.testing import FakeTarget
 
@@ -78,6 +79,11 @@ class FittedTarget(FakeTarget):
             if member.name not in self.idle:
                 self._out_of_memory(member)
         return {"size": 1, "limit": size}
+
+    # --- Devices
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(Device(name=f"gpu{i}", node=f"n{i}", index=i) for i in range(3))
 
     # --- Clocks
 

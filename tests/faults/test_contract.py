@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from chaos.api import Fault, Selector, Slot
 from chaos.faults.checkpoint.corrupt import Corrupt
@@ -27,6 +28,9 @@ from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
 from chaos.faults.domain.cascade import Cascade
 from chaos.faults.domain.power_off import PowerOff
+from chaos.faults.gpu.ecc import Ecc
+from chaos.faults.gpu.kill import Kill as KillDevice
+from chaos.faults.gpu.xid import Xid
 from chaos.faults.network.bandwidth import Bandwidth
 from chaos.faults.network.blackhole import Blackhole
 from chaos.faults.network.bridge import Bridge
@@ -95,6 +99,9 @@ FAULTS: dict[str, Fault[Any]] = {
     "checkpoint.unmark": Unmark(),
     "network.bandwidth": Bandwidth(link="store", members=NODE_1, rate=10_000),
     "network.blackhole": Blackhole(link="store", members=NODE_1, stream="downstream"),
+    "gpu.ecc": Ecc(),
+    "gpu.kill": KillDevice(device="gpu1"),
+    "gpu.xid": Xid(),
     "network.bridge": Bridge(members=NODE_1),
     "network.delay": Delay(between=(NODE_1, Selector(rest=True)), delay=0.2, jitter=0.05),
     "domain.cascade": Cascade(members=Selector(nodes=("n0", "n1"))),
@@ -139,7 +146,11 @@ FAULTS: dict[str, Fault[Any]] = {
     "storage.torn-write": TornWrite(members=NODE_1, path="store/**"),
 }
 
-PLACES = {"network.majorities-ring": [Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(5)]}
+BOUND = [replace(slot, domains={"device": f"gpu{slot.rank}"}) if slot.rank is not None else slot for slot in SLOTS]
+PLACES = {
+    "gpu.kill": BOUND,
+    "network.majorities-ring": [Slot(name=f"agent-n{i}", role="agent", node=f"n{i}") for i in range(5)],
+}
 
 
 def test_every_fault_that_is_found_is_checked_here() -> None:
@@ -150,6 +161,6 @@ def test_every_fault_that_is_found_is_checked_here() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("kind", FAULTS)
-async def test_it_keeps_the_contract(kind: str, tmp_path: Path) -> None:
+async def test_it_keeps_the_contract(kind: str, tmp_path: Path, dcgmi: Path) -> None:
     folders, slots = itertools.count(), PLACES.get(kind, SLOTS)
     await check_fault(FAULTS[kind], lambda: FittedTarget(slots, folder=saved(tmp_path / str(next(folders)))))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
 from chaos.api import JSON, Slot
+from chaos.capabilities import Device
 from chaos.drivers.process.links import Link, Toxiproxy, check
 from chaos.errors import SpecError
 from chaos.units import parse_duration
@@ -78,6 +79,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     env: Mapping[str, Any] = {}
     nodes: tuple[JSON, ...] = ()
     domains: Mapping[str, _Domain] = {}
+    devices: tuple[JSON, ...] = ()
     members: tuple[JSON, ...] = ()
     announced: tuple[JSON, ...] = ()
     ready: Ready | None = None
@@ -114,6 +116,15 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         """The members that others start."""
         return tuple(_convert(one, Announced, "announced") for _, one in self._expand("announced", self.announced, {}))
 
+    def bound(self) -> tuple[Device, ...]:
+        """The devices, and which ranks use them."""
+        known, found = set(self.node_names()), []
+        for _, one in self._expand("devices", self.devices, {}):
+            found.append(device := _convert(one, Device, "devices"))
+            if device.node not in known:
+                raise SpecError(f"devices: {device.name} is on node {device.node}, which is not among the nodes")
+        return tuple(found)
+
     def environment(self, values: Mapping[str, Any]) -> dict[str, str]:
         """`env:` of the whole target."""
         variables = {**self._variables(None), **values}
@@ -122,7 +133,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     def slots(self) -> tuple[Slot, ...]:
         """Every declared member, started or announced, with its failure domains."""
         domains = self._domains()
-        known = set(self.node_names())
+        known, devices = set(self.node_names()), self.bound()
         slots: dict[str, Slot] = {}
         for section, entries in (("members", self.members), ("announced", self.announced)):
             places = tuple(
@@ -134,9 +145,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
                     raise SpecError(f"{section}: {who.name} is on node {who.node}, which is not among the nodes")
                 if who.name in slots:
                     raise SpecError(f"{section}: two members have the name {who.name}")
-                slots[who.name] = Slot(
-                    name=who.name, role=who.role, node=who.node, rank=who.rank, domains=domains.get(who.node or "", {})
-                )
+                inside = {**domains.get(who.node or "", {}), **_device_of(who, devices)}
+                slots[who.name] = Slot(name=who.name, role=who.role, node=who.node, rank=who.rank, domains=inside)
         found = tuple(slots.values())
         for name, link in self.links.items():
             if link.for_each is None or self.settings.get(link.for_each):
@@ -170,6 +180,14 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
                 raise SpecError(f"{section}[{group}]: for-each names no setting with a whole number: {setting!r}")
             found += [(group, _fill(rest, {**variables, "i": i}, f"{section}[{group}]")) for i in range(count)]
         return found
+
+
+def _device_of(who: Announced, devices: Sequence[Device]) -> dict[str, str]:
+    """The failure domain that is the device of a rank; ranks are meant as they are at the start."""
+    own = [d.name for d in devices if who.rank is not None and d.node == who.node and d.uses(who.rank)]
+    if len(own) > 1:
+        raise SpecError(f"devices: rank {who.rank} ({who.name}) is bound to {' and '.join(own)}; one is enough")
+    return {"device": own[0]} if own else {}
 
 
 def decode(raw: JSON) -> Spec:

@@ -16,6 +16,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from chaos.api import JSON, Cut, Finished, Layout, Member, Slot, Stage
+from chaos.capabilities import Device
 from chaos.drivers.process.events import follow
 from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.hooks import Hooking
@@ -89,6 +90,9 @@ class ProcessTarget(Hooking, Limiting, Listening, Processes):
 
     def data_root(self) -> Path:
         return self._recipe.data
+
+    def devices(self) -> tuple[Device, ...]:
+        return self._spec.bound()
 
     # --- Programs
 

@@ -1,0 +1,1 @@
+"""Faults of devices, and what a driver would report of them."""
