@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import anyio
+import msgspec
 from anyio.abc import TaskGroup
 
 from chaos.api import Stage
@@ -34,7 +34,7 @@ class Desk:
         self.known: dict[int, str] = {}  # members by process id
         self._root = f"{data}/"
         self._record_path = record
-        self._record: TextIO | None = None
+        self._record: BinaryIO | None = None
         self._stage, self._files = stage, tuple(files)
         self._observers = (unsynced, *observers) if unsynced.patterns else tuple(observers)
         self._rules: list[Armed] = []
@@ -157,8 +157,8 @@ class Desk:
         if operation.size is not None:
             line["bytes"] = operation.size
         if self._record is None:
-            self._record = self._record_path.open("a")
-        self._record.write(json.dumps(line) + "\n")
+            self._record = self._record_path.open("ab")
+        self._record.write(msgspec.json.encode(line) + b"\n")
 
     def _relative(self, operation: Operation) -> tuple[str, ...]:
         return tuple(path.removeprefix(self._root) for path in operation.paths)
