@@ -33,7 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     step_seconds: float = 0.06  # at least: on a fast machine a job is as long as on two cores, and outlasts its faults
     save_seconds: float = 0.0  # at least: a slow store makes long healthy checkpoints
     objects: int = 0  # 1: generations lie in a bucket of an object store of their own, not in the store's folder
-    objects_budget: float = 4.0  # for all tries of one call to it
+    objects_budget: float = 0.8  # for all tries of one call to it; shorter than try_timeout, or both layers retry
     defect: str = "none"
 
     lease_ttl: float = 3.0  # leadership, at the store

@@ -37,9 +37,10 @@ class Bucket(Shelf):
 
     def __init__(self, endpoint: str, settings: Settings) -> None:
         self._settings = settings
+        patience = min(settings.try_timeout, settings.objects_budget)
         own = Config(
             retries={"mode": "standard", "max_attempts": 1},  # one layer retries, and it is this one
-            connect_timeout=settings.try_timeout, read_timeout=settings.try_timeout, s3={"addressing_style": "path"},
+            connect_timeout=patience, read_timeout=patience, s3={"addressing_style": "path"},
         )  # fmt: skip
         self._client: Any = boto3.client(
             "s3", endpoint_url=endpoint, region_name="us-east-1", aws_access_key_id="trainer",
