@@ -78,7 +78,7 @@ async def test_a_check_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         await anyio.sleep_forever()
         raise AssertionError
 
-    for name in ("user_namespaces", "netem", "fuse", "power_cut", "docker", "slurm", "nvml", "toxiproxy"):
+    for name in ("user_namespaces", "netem", "file_tap", "fuse", "power_cut", "docker", "slurm", "nvml", "toxiproxy"):
         monkeypatch.setattr(doctor, name, hangs)
     monkeypatch.setattr(doctor, "LIMIT", 0.01)
     rows = {row.name: row for row in await doctor.examine_async(None)}

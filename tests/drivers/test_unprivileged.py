@@ -69,6 +69,13 @@ def test_nobody_builds_a_lab_and_cuts_its_links(python: str, folder: Path) -> No
     assert (done.returncode, done.stdout) == (0, "runs 2 True\n"), done.stderr
 
 
+def test_nobody_loses_packets_and_delays_streams(python: str, folder: Path) -> None:
+    need_user_namespaces()
+    program = HARNESS.with_name("network_harness.py")
+    done = as_nobody(python, str(program), str(folder / "run"), folder=folder)
+    assert (done.returncode, done.stdout) == (0, "Loss True\nRate True\nLatency True\n"), done.stderr
+
+
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="takes root, and setpriv, to drop rights")
 def test_root_without_the_right_to_map_users_builds_a_lab(tmp_path: Path) -> None:
     need_user_namespaces()

@@ -9,15 +9,23 @@ import pytest
 
 from chaos.api import JSON, Cut, Fault, Selector, Slot
 from chaos.errors import HealFailed, NotLanded
+from chaos.faults.network.bandwidth import Bandwidth
+from chaos.faults.network.blackhole import Blackhole
 from chaos.faults.network.bridge import Bridge
 from chaos.faults.network.delay import Delay
+from chaos.faults.network.down import Down
 from chaos.faults.network.isolate import Isolate
+from chaos.faults.network.latency import Latency
+from chaos.faults.network.limit_data import LimitData
 from chaos.faults.network.loss import Loss
 from chaos.faults.network.majorities_ring import MajoritiesRing
 from chaos.faults.network.partition import Partition
 from chaos.faults.network.rate import Rate
+from chaos.faults.network.reset import Reset
+from chaos.faults.network.slicer import Slicer
+from chaos.faults.network.slow_close import SlowClose
 from chaos.testing import FakeTarget
-from chaos.ways import Shape
+from chaos.ways import Shape, Toxic
 
 from .conftest import Hit
 
@@ -140,3 +148,81 @@ async def test_a_loss_that_stays_is_a_failed_heal(hit: Hit) -> None:
         async with fault.inject(torn, *hit(fault, torn)):
             pass
     assert caught.value.undo
+
+
+LATE = Latency(link="store", members=N0, latency=1.5, jitter=0.3, stream="downstream", toxicity=0.5)
+
+
+async def test_a_fault_of_streams_is_armed_and_lands_when_somebody_meets_it(target: FakeTarget, hit: Hit) -> None:
+    asked: list[Toxic] = []
+
+    class Seen(FakeTarget):
+        async def poison(self, toxic: Toxic) -> JSON:
+            asked.append(toxic)
+            return await super().poison(toxic)
+
+    seen = Seen()
+    async with LATE.inject(seen, *hit(LATE, seen)) as landing:
+        assert not landing.evidence
+        assert landing.hit is not None
+        began: list[str] = []
+        proof = await landing.hit(lambda: began.append("now"))
+        assert (proof["mechanism"], proof["met"], began) == ("fake", {"from": "n0"}, ["now"])
+    assert landing.healed["met"]
+    (toxic,) = asked
+    assert toxic == Toxic(
+        link="store", nodes=("n0",), kind="latency", streams=("downstream",), toxicity=0.5, ttl=600.0,
+        attributes={"latency": 1500, "jitter": 300},
+    )  # fmt: skip
+
+
+async def test_a_toxic_that_nobody_meets_never_lands_and_is_healed(target: FakeTarget, hit: Hit) -> None:
+    target.nobody_connects = True
+    async with LATE.inject(target, *hit(LATE, target)) as landing:
+        assert landing.hit is not None
+        with anyio.move_on_after(1000) as limit:
+            await landing.hit(lambda: None)
+        assert limit.cancelled_caught
+    assert not target.standing()
+
+
+async def test_a_toxic_that_stays_is_a_failed_heal(hit: Hit) -> None:
+    class Torn(FakeTarget):
+        async def cure(self, toxic: Toxic) -> JSON:
+            raise NotLanded("the proxy does not answer")
+
+    torn = Torn()
+    with pytest.raises(HealFailed, match="link store is not as it was: the proxy does not answer") as caught:
+        async with LATE.inject(torn, *hit(LATE, torn)):
+            pass
+    assert "remove the toxics of link store" in caught.value.undo
+
+
+TOXICS: dict[str, tuple[Fault[Any], dict[str, int]]] = {
+    "bandwidth": (Bandwidth(link="l", members=N0, rate=64_000), {"rate": 64}),
+    "limit_data": (LimitData(link="l", members=N0, bytes=10), {"bytes": 10}),
+    "reset_peer": (Reset(link="l", members=N0, after=0.0001), {"timeout": 1}),
+    "slicer": (
+        Slicer(link="l", members=N0, size=100, variation=9, pause=0.002),
+        {"average_size": 100, "size_variation": 9, "delay": 2000},
+    ),
+    "slow_close": (SlowClose(link="l", members=N0, delay=2.0), {"delay": 2000}),
+    "timeout": (Blackhole(link="l", members=N0), {"timeout": 0}),
+    "down": (Down(link="l", members=N0), {}),
+}
+
+
+@pytest.mark.parametrize("kind", TOXICS)
+async def test_settings_become_what_toxiproxy_counts_in(hit: Hit, kind: str) -> None:
+    asked: list[Toxic] = []
+
+    class Seen(FakeTarget):
+        async def poison(self, toxic: Toxic) -> JSON:
+            asked.append(toxic)
+            return await super().poison(toxic)
+
+    seen, (fault, attributes) = Seen(), TOXICS[kind]
+    async with fault.inject(seen, *hit(fault, seen)):
+        pass
+    assert [(toxic.kind, dict(toxic.attributes)) for toxic in asked] == [(kind, attributes)]
+    assert asked[0].streams == (("upstream", "downstream") if kind != "down" else ())
