@@ -111,6 +111,12 @@ class Lies:
         """Whether the kernel must not fill up what comes short, nor keep what was read."""
         return bool(self._of("short-read", path) or self._of("bit-rot", path))
 
+    def about_reads(self, path: str) -> bool:
+        return any(self._of(kind, path) for kind in ("bit-rot", "short-read", "throttle"))
+
+    def about_writes(self, path: str) -> bool:
+        return any(self._of(kind, path) for kind in ("torn-write", "throttle"))
+
     def read(self, path: str, data: bytes, size: int, offset: int, handle: int) -> bytes:
         for lie in self._of("bit-rot", path):
             data = self._rot(lie, path, data, offset, handle)
@@ -124,7 +130,7 @@ class Lies:
         return data
 
     def write(self, path: str, data: bytes, offset: int) -> bytes:
-        """What of it reaches the file; `data` itself when all does."""
+        """What of it reaches the file."""
         kept = data
         for lie in self._of("torn-write", path):
             keep = int(len(data) * lie.settings["keep"])

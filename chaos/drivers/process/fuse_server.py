@@ -20,6 +20,7 @@ os.environ["FUSE_LIBRARY_NAME"] = "fuse3"  # else the first one that is found, w
 
 if TYPE_CHECKING:
     from chaos.drivers.process import fuse_lies as lies
+    from chaos.drivers.process import fuse_pages as pages
     from chaos.drivers.process import kernel
 else:
 
@@ -30,7 +31,7 @@ else:
         spec.loader.exec_module(module)
         return module
 
-    kernel, lies = _beside("kernel"), _beside("fuse_lies")
+    kernel, lies, pages = _beside("kernel"), _beside("fuse_lies"), _beside("fuse_pages")
 
 BIG = 1 << 20  # bytes of one request, where the kernel lets us
 STAT = ("st_mode", "st_ino", "st_nlink", "st_uid", "st_gid", "st_size", "st_blocks")
@@ -44,8 +45,8 @@ class View:
 
     use_ns = True
 
-    def __init__(self, base: str, told: lies.Lies) -> None:
-        self._base, self._lies = base, told
+    def __init__(self, base: str, told: lies.Lies, moved: pages.Pages) -> None:
+        self._base, self._lies, self._pages = base, told, moved
 
     def _at(self, path: str) -> str:
         return self._base + path
@@ -79,30 +80,42 @@ class View:
         except OSError:
             return 1
 
+    def _direct(self, path: str, flags: int) -> bool:
+        """Whether the kernel is to keep nothing of it: who only writes saves a copy by that, and cannot map it."""
+        return flags & os.O_ACCMODE == os.O_WRONLY or self._lies.direct(path)
+
     def open(self, path: str, fi: Any) -> int:
         self._lies.operations += 1
         self._lies.visible(path)
         # The kernel says where to append; a read-write file may be read back to fill a page.
         fi.fh = os.open(self._at(path), fi.flags & ~(os.O_APPEND | os.O_NOFOLLOW))
-        fi.direct_io = self._lies.direct(path)
+        fi.direct_io = self._direct(path, fi.flags)
         return 0
 
     def create(self, path: str, mode: int, fi: Any) -> int:
         self._lies.operations += 1
         self._lies.changed(path)
         fi.fh = os.open(self._at(path), (fi.flags | os.O_CREAT) & ~(os.O_APPEND | os.O_NOFOLLOW), mode)
-        fi.direct_io = self._lies.direct(path)
+        fi.direct_io = self._direct(path, fi.flags)
         return 0
 
-    def read(self, path: str, size: int, offset: int, fi: Any) -> bytes:
+    def read_buf(self, path: str, target: Any, size: int, offset: int, fi: Any) -> int:
         self._lies.operations += 1
-        return self._lies.read(path, os.pread(fi.fh, size, offset), size, offset, fi.fh)
+        if self._lies.about_reads(path):
+            data = self._lies.read(path, os.pread(fi.fh, size, offset), size, offset, fi.fh)
+            self._pages.from_memory(target, data)
+        else:
+            self._pages.from_file(target, fi.fh, size, offset)
+        return 0
 
-    def write(self, path: str, data: bytes, offset: int, fi: Any) -> int:
+    def write_buf(self, path: str, source: Any, offset: int, fi: Any) -> int:
         self._lies.operations += 1
         self._lies.changed(path)
-        kept = self._lies.write(path, data, offset)
-        return os.pwrite(fi.fh, data, offset) if kept is data else (os.pwrite(fi.fh, kept, offset), len(data))[1]
+        if not self._lies.about_writes(path):
+            return self._pages.into_file(source, fi.fh, offset)
+        data = self._pages.into_memory(source)
+        os.pwrite(fi.fh, self._lies.write(path, data, offset), offset)
+        return len(data)
 
     def truncate(self, path: str, length: int, fh: Any = None) -> None:
         self._lies.changed(path)
@@ -206,10 +219,15 @@ def main() -> None:
     member.sendall(b"!")
     member.close()
     threading.Thread(target=obey, args=(control, told), daemon=True).start()
-    operations = type("Served", (View, mfusepy.Operations), {})(f"/proc/self/fd/{root}", told)
+    operations = type("Served", (View, mfusepy.Operations), {})(
+        f"/proc/self/fd/{root}", told, pages.Pages(mfusepy._libfuse)
+    )
     ctypes.CDLL(None).umask(0)
     try:
-        mfusepy.FUSE(operations, f"/dev/fd/{fds[0]}", foreground=True, raw_fi=True, fsname="chaos", max_threads=8)
+        # One thread is faster by far, as long as none of them has to wait.
+        mfusepy.FUSE(
+            operations, f"/dev/fd/{fds[0]}", foreground=True, raw_fi=True, fsname="chaos", nothreads=sys.argv[7] == "1"
+        )
     except RuntimeError:
         sys.exit(1)
 

@@ -55,6 +55,7 @@ class Fuse(Fitting):
         self._standing: dict[int, Standing] = {}
         self._numbers = itertools.count(1)
         self._fitted = self._chosen()
+        self._threads = 8 if any(_waits(f) for f in self.recipe.launch.faults) else 1
         return f"fuse: libfuse 3 by mfusepy, for {', '.join(sorted(self._fitted))}"
 
     def _chosen(self) -> set[str]:
@@ -75,7 +76,9 @@ class Fuse(Fitting):
         if old is not None:
             old.leave()
         standing = [s.order for s in self._standing.values() if program.name in s.programs]
-        view = self._views[program.name] = View.start(program.name, self._base, self.recipe.folder / LOG, standing)
+        view = self._views[program.name] = View.start(
+            program.name, self._base, self.recipe.folder / LOG, standing, self._threads
+        )
         self._tasks.start_soon(view.listen, self._said)
         return {"folder": str(self.recipe.data)}, [view.member.fileno()]
 
@@ -169,7 +172,7 @@ class View:
         self._gone = False
 
     @classmethod
-    def start(cls, program: str, base: str, log: Path, standing: Sequence[JSON]) -> View:
+    def start(cls, program: str, base: str, log: Path, standing: Sequence[JSON], threads: int) -> View:
         """Straight from this thread: the kernel ends it with the thread that made it."""
         control, theirs = socket.socketpair()
         member, other = socket.socketpair()
@@ -177,6 +180,7 @@ class View:
         command = [
             sys.executable, "-I", "-S", "-X", "utf8", str(path), str(theirs.fileno()), str(other.fileno()),
             str(os.getpid()), base, _packages(), json.dumps([{**order, "silent": True} for order in standing]),
+            str(threads),
         ]  # fmt: skip
         with theirs, other, log.open("ab") as said:
             process = subprocess.Popen(
@@ -265,6 +269,11 @@ def _lies(fault: Fault[Any]) -> bool:
     """Whether it needs views."""
     asked = (capability_of(type(fault)), *fault.needs(), *fault.uses())
     return any(Views in need.__mro__ for need in asked if need is not None)
+
+
+def _waits(fault: Fault[Any]) -> bool:
+    """Whether it makes one operation wait, which others must not."""
+    return _lies(fault) and hasattr(fault, "rate")
 
 
 def _packages() -> str:
