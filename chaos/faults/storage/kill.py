@@ -9,7 +9,7 @@ import anyio
 import msgspec
 
 from chaos.api import Landing, Programs, Selection, Size, Taps
-from chaos.errors import HealFailed, NotLanded
+from chaos.errors import HealFailed, NotLanded, Unsupported
 from chaos.faults.storage._files import FileFault, Ops
 from chaos.fileops import Rule
 
@@ -48,6 +48,9 @@ class Kill(FileFault, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def inject(self, target: Taps, *hit: Selection) -> AsyncIterator[Landing]:
+        known = target.programs() if self.again and isinstance(target, Programs) else ()
+        if self.again and (strangers := [m.name for m in hit[0].members if m.name not in known]):
+            raise Unsupported(f"the harness did not start {', '.join(strangers)}, so it cannot do so again")
         async with super().inject(target, *hit) as landing:
             yield landing
         if self.again and landing.evidence:

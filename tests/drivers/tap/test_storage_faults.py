@@ -253,3 +253,39 @@ async def test_a_fault_that_nobody_runs_into_never_lands(tapped: Open, stage: Re
         await stage.until_line("a", "saved", times=4)
         assert limit.cancelled_caught
         assert (await tap.lift())["matched"] == 0
+
+
+async def test_a_killed_member_is_started_again_where_that_is_asked_for(
+    tapped: Open, strike: Strike, stage: Recorder
+) -> None:
+    fault = Kill(path="file", ops=("create",), again=True)
+    program = """
+go()
+open(f"{data}/file", "w").close()
+say("made")
+"""
+    async with tapped({"a": program}, fault) as target:
+        async with strike(fault, target) as landing:
+            await stage.until("member.exited", "a")
+        first, second = landing.evidence["pid"], target.members()[0].pid
+        assert first != second
+        await stage.until("point.reached", "a", times=2)
+        release(stage)
+        await stage.until_line("a", "made")
+
+
+async def test_a_torn_copy_within_the_kernel_and_a_reservation_are_only_killed(
+    tapped: Open, strike: Strike, stage: Recorder
+) -> None:
+    fault = Kill(path="copy", ops=("write",), torn=3)
+    program = """
+open(f"{data}/file", "w").write("0123456789")
+go()
+with open(f"{data}/file", "rb") as old, open(f"{data}/copy", "wb") as new:
+    os.sendfile(new.fileno(), old.fileno(), 0, 10)
+"""
+    async with tapped({"a": program}, fault) as target, strike(fault, target) as landing:
+        await stage.until("member.exited", "a")
+        assert (data(target) / "copy").read_bytes() == b""
+    assert landing.evidence["syscall"] == "sendfile"
+    assert "torn" not in landing.evidence

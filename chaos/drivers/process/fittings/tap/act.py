@@ -35,7 +35,7 @@ def fail(deed: Deed) -> Answer | None:
 def kill(deed: Deed) -> Answer | None:
     """The process ends where it stands; of a write the first bytes are in the file."""
     operation, torn = deed.pending.operation, deed.rule.torn
-    if torn is not None and operation.op == "write":
+    if torn is not None and operation.op == "write" and operation.carries:
         part = operation.data(torn)
         place = operation.offset()
         with operation.file() as file:
@@ -51,11 +51,13 @@ def lie(deed: Deed) -> Answer | None:
     """Success is reported. Of a write the length counts, as on a drive that lost the bytes but not the size."""
     operation = deed.pending.operation
     deed.did = deed.facts["reported"] = "done"
-    if operation.op != "write":
+    if operation.op != "write" or operation.syscall == "fallocate":
         return Answer(value=0)
     size = operation.size or 0
     end = operation.offset() + size
     with operation.file() as file:
+        if not operation.regular():
+            return Answer(value=size)
         if os.fstat(file).st_size < end:
             os.ftruncate(file, end)
         if not operation.placed:

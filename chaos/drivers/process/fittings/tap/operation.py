@@ -69,10 +69,17 @@ class Operation:
         if self.placed:
             assert self._call.offset is not None
             return self.args[self._call.offset]
+        if self.syscall == "copy_file_range" and self.args[3]:
+            return int.from_bytes(memory(self.tid, self.args[3], 8), "little")
         if self.appends and self._call.op == "write":
             return os.stat(f"/proc/{self.tid}/fd/{self.fd}").st_size
         with open(f"/proc/{self.tid}/fdinfo/{self.fd}") as file:
             return int(file.read().partition("pos:")[2].split(maxsplit=1)[0])
+
+    @property
+    def carries(self) -> bool:
+        """Whether what a write puts into the file lies in the memory of the process: then `data()` has it."""
+        return self.syscall not in ("sendfile", "copy_file_range", "fallocate")
 
     def data(self, most: int | None = None) -> bytes:
         """What a write would put into the file, its first `most` bytes. Raises OSError when the process has gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
@@ -55,6 +56,8 @@ class Unsynced:
         """Put the file that the operation works on back to what it was at its last sync."""
         log = self._logs.pop(_identity(operation), [])
         place = _place(operation)
+        if not stat.S_ISREG(os.stat(place).st_mode):  # a folder: its names stay
+            return {"dropped": 0}
         before = os.stat(place).st_size
         size = log[0].size if log else before
         with open(place, "r+b", buffering=0) as file:
@@ -67,6 +70,8 @@ class Unsynced:
 
     def _keep(self, operation: Operation, offset: int, length: int | None) -> None:
         place = _place(operation)
+        if not stat.S_ISREG(os.stat(place).st_mode):
+            return
         size = os.stat(place).st_size
         until = size if length is None else min(size, offset + length)
         content = b""
