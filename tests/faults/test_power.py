@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
-from chaos.api import JSON, Selector
+from chaos.api import JSON, Fault, Selector, Slot
 from chaos.errors import HealFailed, NotLanded
 from chaos.faults.domain.cascade import Cascade, orders
 from chaos.faults.domain.power_off import PowerOff
+from chaos.faults.network.isolate import Isolate
+from chaos.faults.process.freeze import Freeze
+from chaos.faults.process.kill import Kill
 from chaos.faults.storage.power_cut import PowerCut
 from chaos.testing import FakeTarget
 
 from .conftest import Hit
 
 pytestmark = pytest.mark.anyio
+RACK_1 = Selector(domains={"rack": "r1"})
 RACK = Selector(domains={"rack": "r0"})
+SLOTS = [
+    Slot(name=f"{role}-n{i}", role=role, node=f"n{i}", domains={"rack": f"r{i // 2}"})
+    for i in range(4)
+    for role in ("agent", "worker")
+]
+
+
+@pytest.fixture
+def target() -> FakeTarget:
+    """Two racks of two nodes with an agent and a worker each."""
+    return FakeTarget(SLOTS)
 
 
 def names(target: FakeTarget) -> set[str]:
@@ -26,7 +43,7 @@ async def test_power_off_ends_all_members_of_a_domain_and_no_others(target: Fake
     before, fault = names(target), PowerOff(members=RACK)
     async with fault.inject(target, *hit(fault, target)) as landing:
         assert before - names(target) == set(landing.evidence["ended"])
-        assert {m.node for m in target.members()} == {"n1", "n2"}
+        assert {m.node for m in target.members()} == {"n2", "n3"}
     assert names(target) == before
     assert set(landing.healed["started"]) == set(landing.evidence["ended"])
 
@@ -37,7 +54,7 @@ async def test_a_cascade_takes_its_time_between_nodes(target: FakeTarget, hit: H
     async with fault.inject(target, *hit(fault, target)) as landing:
         assert anyio.current_time() == began + 4.0
         assert [step["after"] for step in landing.evidence["steps"]] == [0.0, 2.0, 4.0]
-        assert not target.members()
+        assert {m.node for m in target.members()} == {"n3"}
     assert sorted(landing.healed["order"]) == sorted(landing.evidence["order"])
     assert landing.healed["order"] != landing.evidence["order"]
 
@@ -76,10 +93,10 @@ async def test_a_member_that_does_not_come_back_is_a_failed_heal(target: FakeTar
         async def power_on(self, nodes: object) -> JSON:
             raise NotLanded("agent-n1 cannot be started")
 
-    broken = Broken()
+    broken = Broken(SLOTS)
     for fault in (PowerOff(members=RACK), PowerCut(members=RACK)):
         with pytest.raises(HealFailed, match="agent-n1 cannot be started"):
-            async with fault.inject(broken, *hit(PowerOff(members=RACK), FakeTarget())):
+            async with fault.inject(broken, *hit(PowerOff(members=RACK), FakeTarget(SLOTS))):
                 pass
 
 
@@ -87,3 +104,15 @@ async def test_a_member_that_does_not_come_back_is_a_failed_heal(target: FakeTar
 def test_a_disk_is_a_folder_below_the_data(disk: str) -> None:
     with pytest.raises(ValueError, match="a folder below the target's data"):
         PowerCut(members=RACK, disk=disk)
+
+
+@pytest.mark.parametrize("fault", [Freeze(members=RACK_1), Kill(members=RACK_1), Isolate(members=RACK_1)])
+async def test_any_fault_takes_a_domain_and_hits_all_of_it(target: FakeTarget, hit: Hit, fault: Fault[Any]) -> None:
+    async with fault.inject(target, *hit(fault, target)):
+        if isinstance(fault, Isolate):
+            assert {pair for pair, count in target.cuts.items() if count} == {
+                pair for a in ("n2", "n3") for b in ("n0", "n1") for pair in ((a, b), (b, a))
+            }
+        else:
+            struck = {m.name for m in target._members if target.state(m) in "TX"}
+            assert struck == {"agent-n2", "worker-n2", "agent-n3", "worker-n3"}
