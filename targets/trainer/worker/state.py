@@ -48,7 +48,7 @@ class TrainState:
 
     def __init__(self, model: Sharded, group: Group, *, seed: int, steps: int) -> None:
         self.model, self._group, self._seed = model, group, seed
-        self.optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
+        self.optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01, foreach=True)
         self.schedule = Schedule(steps)
         self.cursor = Cursor()
         self.seed_rng(step=0)

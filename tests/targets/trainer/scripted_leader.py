@@ -35,7 +35,7 @@ class ScriptedLeader:
         for line in (*self._agents.values(), *self._workers.values()):
             line.close()
 
-    def await_all(self, op: str, count: int = 1, *, timeout: float = 20.0, **fields: Any) -> list[Said]:
+    def await_all(self, op: str, count: int = 1, *, timeout: float = 60.0, **fields: Any) -> list[Said]:
         """The messages `op` with these fields, oldest first, once there are `count`."""
         with self._news:
             if not self._news.wait_for(lambda: len(self.heard(op, **fields)) >= count, timeout):
