@@ -20,6 +20,28 @@ HARNESS = Path(__file__).with_name("harness.py")
 TAPPED = Path(__file__).parent / "tap" / "harness.py"
 NOBODY = 65534
 SITE = Path(msgspec.__file__).parents[1]
+# Slow a member down and shift its clock; says what the driver made of it, and how it was slowed.
+SLOWED = """
+import sys, anyio
+from pathlib import Path
+from chaos.api import Launch, Selection, Selector
+from chaos.drivers.process import Process
+from chaos.faults.clock.jump import Jump
+from chaos.faults.compute.straggler import Straggler
+from chaos.testing import Recorder
+async def main():
+    everybody, folder = Selector(roles=("program",)), Path(sys.argv[1])
+    faults = Straggler(members=everybody), Jump(members=everybody, by=3600.0)
+    program = {"name": "a", "role": "program", "command": ["python", "-S", "-c", "while True: pass"]}
+    launch = Launch(spec={"members": [program]}, settings={}, folder=folder, base=folder, points=(), faults=faults)
+    async with Process().open(launch, Recorder()) as target:
+        await target.wait_ready()
+        print("groups" in target.mechanisms(), "groups-refused" in target.mechanisms())
+        for fault in faults[: 1 + ("clock" in target.mechanisms())]:
+            async with fault.inject(target, Selection(members=target.members(), nodes=())) as landing:
+                print(landing.evidence["mechanism"])
+anyio.run(main)
+"""
 # Enter a user namespace in which no further one may be made, as on a machine that closes them.
 CLOSED = """
 import ctypes, os, sys
@@ -74,6 +96,13 @@ def test_nobody_loses_packets_and_delays_streams(python: str, folder: Path) -> N
     program = HARNESS.with_name("network_harness.py")
     done = as_nobody(python, str(program), str(folder / "run"), folder=folder)
     assert (done.returncode, done.stdout) == (0, "Loss True\nRate True\nLatency True\n"), done.stderr
+
+
+def test_nobody_slows_members_by_signals_where_no_control_group_is_his(python: str, folder: Path) -> None:
+    need_user_namespaces()
+    done = as_nobody(python, "-c", SLOWED, str(folder / "run"), folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["False True", "duty cycle of SIGSTOP and SIGCONT"]
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="takes root, and setpriv, to drop rights")
