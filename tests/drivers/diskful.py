@@ -1,4 +1,4 @@
-"""A program for `test_power.py`: open a target with a disk of its own, and wait."""
+"""A program for `test_power.py`: open a target with a disk of its own and a member with a view of it, and wait."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import anyio
 
 from chaos.api import Launch, Selector
 from chaos.drivers.process import Process
+from chaos.faults.storage.bit_rot import BitRot
 from chaos.faults.storage.power_cut import PowerCut
 from chaos.testing import Recorder
 
@@ -20,7 +21,8 @@ async def main(folder: Path) -> None:
         "nodes": [{"name": "n-a"}],
     }
     fault = PowerCut(members=Selector(nodes=("n-a",)), disk="disk")
-    launch = Launch(spec=spec, settings={}, folder=folder, base=folder, points=(), faults=(fault,))
+    faults = (fault, BitRot(members=Selector(names=("a",)), path="nothing"))
+    launch = Launch(spec=spec, settings={}, folder=folder, base=folder, points=(), faults=faults)
     async with Process().open(launch, Recorder()) as target:
         await target.wait_ready()
         print("mounted", flush=True)

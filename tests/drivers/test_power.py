@@ -16,6 +16,7 @@ import pytest
 from chaos.api import Launch, Programs, Selector
 from chaos.drivers.process import Process
 from chaos.drivers.process.fittings import disk as disks
+from chaos.drivers.process.fittings import fuse
 from chaos.drivers.process.fittings.losses import losses
 from chaos.drivers.process.fittings.tap.probe import probe
 from chaos.drivers.process.target import ProcessTarget
@@ -243,8 +244,10 @@ async def test_a_disk_that_somebody_else_uses_is_not_cut_off_from_him(stage: Rec
         await stage.until("it.runs", "w", times=2)
 
 
-def test_a_killed_harness_leaves_no_mount_and_no_loop_device(tmp_path: Path) -> None:
+def test_a_killed_harness_leaves_no_mount_no_loop_device_and_no_server(tmp_path: Path) -> None:
     need_disks()
+    if reason := fuse.missing(lab=True):
+        pytest.skip(reason)
     program = Path(__file__).with_name("diskful.py")
     command = [sys.executable, str(program), str(tmp_path / "run")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -252,13 +255,42 @@ def test_a_killed_harness_leaves_no_mount_and_no_loop_device(tmp_path: Path) -> 
         assert harness.stdout is not None
         assert harness.stdout.readline() == b"mounted\n"
         assert attached(tmp_path)
+        assert len(helpers(tmp_path)) == 1
         assert not mounted(tmp_path), "the machine sees a mount of the lab"
         harness.kill()
     deadline = time.monotonic() + 2.0
-    while attached(tmp_path) and time.monotonic() < deadline:
+    while (attached(tmp_path) or helpers(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not attached(tmp_path)
+    assert not helpers(tmp_path)
     assert not mounted(tmp_path)
+
+
+def helpers(folder: Path) -> list[Path]:
+    """Servers of fault file systems on data below the folder."""
+    words = ((p, _content(p)) for p in Path("/proc").glob("[0-9]*/cmdline"))
+    return [p for p, line in words if b"fuse_server.py" in line and str(folder).encode() in line]
+
+
+@pytest.mark.parametrize("mechanism", ["best", "fsshutdown"])
+async def test_a_machine_that_cannot_replays_unless_the_real_thing_is_asked_for(
+    stage: Recorder, launch: Make, monkeypatch: pytest.MonkeyPatch, mechanism: Literal["best", "fsshutdown"]
+) -> None:
+    probe_or_skip()
+    monkeypatch.setattr(disks, "missing", lambda lab: "fsshutdown needs root")
+    fault = PowerCut(members=Selector(nodes=("n-w",)), disk="disk", mechanism=mechanism)
+    made = fitted(launch({"w": SLEEPER}, node="n-", nodes=[{"name": "n-w"}]), fault)
+    async with Process().open(made, stage) as target:
+        await target.wait_ready()
+        assert isinstance(target, ProcessTarget)
+        said = target.mechanisms()
+        if mechanism == "best":
+            assert isinstance(target, PoweredDisks)
+            assert said["disk"].startswith("replay: bytes as of the last fsync of a file")
+            assert said["disk"].endswith("fsshutdown needs root")
+        else:
+            assert not isinstance(target, PoweredDisks)
+            assert said["disk-refused"] == "fsshutdown needs root"
 
 
 def mounted(folder: Path) -> list[str]:

@@ -19,7 +19,7 @@ else:
     _spec.loader.exec_module(kernel)
 
 MS_SLAVE = 1 << 19  # a disk that the lab loses is lost here, too
-ANSWER = 10.0  # seconds that the server may take to start: an interpreter and a library
+ANSWER = 30.0  # seconds that the server may take to start; when it ends it is known at once
 
 
 def dress(options: dict[str, Any], fds: list[int]) -> None:
