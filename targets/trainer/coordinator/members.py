@@ -36,7 +36,6 @@ class Link:
         self.rank: int | None = None if self.agent else hello["rank"]
         self.epoch: int = 0 if self.agent else hello["epoch"]
         self.hears = False  # an agent that sends heartbeats has had the answer to its join: the way back is open, too
-        self.regrouped = False  # from the order to go on in another group to the first word as one of it
 
     async def say(self, header: Mapping[str, Any]) -> None:
         """Send, or do nothing where the member has gone: its closed connection tells."""
@@ -109,7 +108,7 @@ class Members:
         self.workers = dict(ranks)
         self.kept.clear()
         for rank, link in ranks.items():
-            link.rank, link.epoch, link.regrouped = rank, self._lease.epoch, True
+            link.rank, link.epoch = rank, self._lease.epoch
             await self.order(link, "regroup", rank=rank, **fields)
 
     async def drop(self, member: str) -> Link | None:
@@ -165,13 +164,14 @@ class Members:
             return False  # an answer would renew the member's lease, and this leader has none itself
         known = self._known(link)
         stale = not link.agent and frame["epoch"] < self._lease.epoch
-        if not known or (stale and link not in self.kept and not link.regrouped):
+        # A worker that was told to go on in this epoch: it said it before it heard that, or a thread of it just after.
+        leftover = stale and link.epoch == self._lease.epoch
+        if not known or (stale and not leftover and link not in self.kept):
             await self._refuse(link, frame)
             return False
         self._heartbeats.beat(link.member)
-        if stale and link.regrouped:
-            return True  # said before it heard that it belongs to another group
-        link.regrouped = False
+        if leftover:
+            return True
         if frame.get("id") is not None:
             await link.say(_answer(frame))
         if link.agent and not link.hears:

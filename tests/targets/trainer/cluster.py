@@ -348,7 +348,7 @@ class Cluster:
 
     async def end(self) -> int:
         """Wait until a coordinator ends the job: its exit code."""
-        with anyio.fail_after(15):
+        with anyio.fail_after(40):
             await poll(lambda: bool(self.codes))
         return next(iter(self.codes.values()))
 

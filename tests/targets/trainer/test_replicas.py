@@ -71,9 +71,9 @@ class TestCoordinator:
         assert {(e["world"], e.get("live"), e["generation"] > 0) for e in again} == {(4, None, True)}
 
     async def test_a_lost_node_keeps_its_replica_away_until_it_returns(self, make: MakeCluster) -> None:
-        cluster = make(nodes=4, replicas=2, steps=240, checkpoint_every=40, **PATIENT)
+        cluster = make(nodes=4, replicas=2, steps=160, checkpoint_every=20, **PATIENT)
         async with cluster.running():
-            await cluster.until("checkpoint.committed", step=40)
+            await cluster.until("checkpoint.committed", step=20)
             cluster.nodes["n1"].kill()
             await cluster.until("group.formed", nodes=["n2", "n3"])
             await cluster.until("checkpoint.committed", epoch=2)
