@@ -111,6 +111,7 @@ SETTINGS = {"steps": 12, "checkpoint_every": 4, "replicas": 2}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_a_real_replica_goes_on_from_its_memory_and_hands_its_state_to_the_one_that_rejoins() -> None:
     with bench(**SETTINGS) as running, running.leading() as leader:
         epoch = leave(running, leader)
@@ -131,6 +132,7 @@ def test_a_real_replica_goes_on_from_its_memory_and_hands_its_state_to_the_one_t
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_with_the_deliberate_bug_the_one_that_rejoins_has_a_schedule_of_its_own() -> None:
     with bench(**SETTINGS, defect=defects.REJOIN_STALE_SCHEDULE) as running, running.leading() as leader:
         survivor, newcomer = rejoin(running, leader, leave(running, leader))
@@ -142,6 +144,7 @@ def test_with_the_deliberate_bug_the_one_that_rejoins_has_a_schedule_of_its_own(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_replicas_train_as_one_group_of_the_same_size_does() -> None:
     losses = []
     with bench(steps=3, checkpoint_every=3) as running, running.leading() as leader:

@@ -13,7 +13,7 @@ from targets.trainer import defects
 from .bench import Bench, bench, ends_within
 from .scripted_leader import ScriptedLeader
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]  # torch is imported again and again
 WARM = {"steps": 12, "checkpoint_every": 4, "restart": "warm", "keep": 9}
 
 
