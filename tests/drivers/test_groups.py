@@ -88,9 +88,9 @@ async def pace(target: Any, stage: Recorder, seconds: float = 0.8) -> float:
     return float((second.get("cpu") - first.get("cpu")) / (second.t - first.t))
 
 
-def ours() -> list[Path]:
-    """Every run's folder of groups on this machine."""
-    return [p for place in _places() for p in place.folder.glob("chaos-*")]
+def left(harness: int) -> list[Path]:
+    """Folders of groups of that harness; others may run on this machine at the same time."""
+    return [p for place in _places() for p in place.folder.glob(f"chaos-{harness}-*")]
 
 
 def _places() -> list[cgroups.Place]:
@@ -174,7 +174,7 @@ async def test_a_frozen_group_stops_a_program_with_what_it_forked_or_a_worker_al
             assert frozen(worker)
             assert landing.evidence["members"][0]["frozen"] is True
         assert landing.healed["members"] == [{"member": "agent", "pid": agent.pid, "frozen": False}]
-    assert ours() == []
+    assert left(os.getpid()) == []
 
 
 def frozen(who: Member) -> bool:
@@ -206,7 +206,7 @@ async def test_the_oom_killer_ends_a_worker_that_asks_for_more_and_nobody_else(
         exited = await stage.until("member.exited", "worker")
         assert exited.get("code") in (-signal.SIGKILL, None)
         assert target.state(agent) == "S"
-    assert ours() == []
+    assert left(os.getpid()) == []
 
 
 async def _nudge(target: Any, worker: Member) -> None:
@@ -296,11 +296,11 @@ def test_a_killed_harness_leaves_no_group_even_of_one_that_is_frozen(
     command = [sys.executable, "-c", program, lab, str(tmp_path)]
     with subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None
-        pid, found = harness.stdout.readline().split()
-        assert found == f"v{version}"
-        assert ours() != []
+        pid, freezer = harness.stdout.readline().split()
+        assert freezer == f"v{version}"
+        assert left(harness.pid) != []
         os.kill(harness.pid, signal.SIGKILL)
     deadline = time.monotonic() + 5.0
-    while (left := ours()) or Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline, left
+    while (found := left(harness.pid)) or Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, found
         time.sleep(0.02)
