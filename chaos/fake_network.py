@@ -8,11 +8,11 @@ import anyio.lowlevel
 
 from chaos.api import JSON
 from chaos.errors import NotLanded
-from chaos.ways import Shape, Toxic
+from chaos.ways import Misnaming, Shape, Toxic
 
 
 class FakeNetwork:
-    """Implements Streams, and Lossy, Slow and Late but for `nodes`, `cut` and `restore`.
+    """Implements Streams and Names, and Lossy, Slow and Late but for `nodes`, `cut` and `restore`.
 
     On a numb one everything passes. `nobody_connects`: no member makes a connection while a toxic stands.
     """
@@ -45,6 +45,18 @@ class FakeNetwork:
 
     async def hasten(self, shape: Shape) -> JSON:
         return await self._calm("late", shape)
+
+    async def misname(self, change: Misnaming) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        if self.numb:
+            raise NotLanded("names are answered as before")
+        self.ways.update(f"{name} is {change.answer}" for name in change.names)
+        return {"mechanism": "fake", "with": dict.fromkeys(change.names, change.answer)}
+
+    async def rename(self, change: Misnaming) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        self.ways.subtract(f"{name} is {change.answer}" for name in change.names)
+        return {"after": dict.fromkeys(change.names, "fake")}
 
     async def poison(self, toxic: Toxic) -> JSON:
         await anyio.lowlevel.checkpoint()

@@ -77,3 +77,21 @@ class Streams(Protocol):
 
     async def wait_met(self, toxic: Toxic) -> JSON:
         """Return when it has met a connection of the target: which one, and what it did to it."""
+
+
+class Misnaming(msgspec.Struct, frozen=True, kw_only=True):
+    """What the names of these nodes are answered with: the address of another node, or nothing."""
+
+    names: tuple[str, ...]
+    answer: str | None = None
+
+
+@runtime_checkable
+class Names(Protocol):
+    """Nodes are found by their names, and what a name is answered with can be changed."""
+
+    async def misname(self, change: Misnaming) -> JSON:
+        """Have it so, and prove it: what each name was answered with before and is now; NotLanded if it is not so."""
+
+    async def rename(self, change: Misnaming) -> JSON:
+        """Undo it, and prove that each name is answered as before."""

@@ -35,6 +35,7 @@ from chaos.faults.network.bandwidth import Bandwidth
 from chaos.faults.network.blackhole import Blackhole
 from chaos.faults.network.bridge import Bridge
 from chaos.faults.network.delay import Delay
+from chaos.faults.network.dns import Dns
 from chaos.faults.network.down import Down
 from chaos.faults.network.isolate import Isolate
 from chaos.faults.network.latency import Latency
@@ -106,6 +107,7 @@ FAULTS: dict[str, Fault[Any]] = {
     "network.delay": Delay(between=(NODE_1, Selector(rest=True)), delay=0.2, jitter=0.05),
     "domain.cascade": Cascade(members=Selector(nodes=("n0", "n1"))),
     "domain.power-off": PowerOff(members=NODE_1),
+    "network.dns": Dns(members=NODE_1),
     "network.down": Down(link="store", members=NODE_1),
     "network.isolate": Isolate(members=NODE_1),
     "network.latency": Latency(link="store", members=NODE_1, latency=1.5),

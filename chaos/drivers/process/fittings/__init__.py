@@ -9,6 +9,7 @@ from chaos.drivers.process.fittings.exchanges import ExchangesFitting
 from chaos.drivers.process.fittings.foreign import Foreign
 from chaos.drivers.process.fittings.fuse import Fuse
 from chaos.drivers.process.fittings.groups import Grouping
+from chaos.drivers.process.fittings.names import Naming
 from chaos.drivers.process.fittings.packets import Delay, Loss, Rate
 from chaos.drivers.process.fittings.recording import RecordingFitting
 from chaos.drivers.process.fittings.streams import Streams
@@ -19,6 +20,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     Loss,
     Rate,
     Delay,
+    Naming,
     Streams,
     Foreign,
     Disk,
