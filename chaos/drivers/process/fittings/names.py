@@ -40,7 +40,7 @@ class Naming(Fitting):
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         if not self.recipe.launch.lab:
             raise Unsupported("without the lab members look up names as the machine does")
-        if not os.path.exists(HOSTS):
+        if not await anyio.Path(HOSTS).exists():
             raise Unsupported(f"there is no {HOSTS} that the lab could replace")
         self.supervisor = supervisor
         self._hosts = self.recipe.folder / "hosts"
@@ -82,7 +82,7 @@ class Naming(Fitting):
         return answers
 
     def _write(self) -> None:
-        """In place, since the lab has this very file mounted: a reader sees old lines behind new ones for an instant."""
+        """In place, since the lab has this very file mounted: for an instant old lines may stand behind new ones."""
         changed = {name for change in self._changes for name in change.names}
         kept = [line for line in self._whole.splitlines() if line.split()[1] not in changed]
         answers = self._answers()
