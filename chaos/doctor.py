@@ -21,7 +21,9 @@ import msgspec
 from chaos.api import JSON, Cut, Driver, Fault, Landing, Launch, Links, Selection, Selector, Undo
 from chaos.capabilities import Clocks, Groups
 from chaos.errors import ChaosError
+from chaos.exchanges import Exchanges
 from chaos.history import Event
+from chaos.talk import Recordings
 from chaos.ways import Lossy, Slow, Streams
 
 LIMIT = 20.0  # seconds for one check
@@ -150,7 +152,7 @@ class _Asking(Fault[Groups], frozen=True, kw_only=True):
         return ()
 
     def uses(self) -> tuple[type, ...]:
-        return (Clocks, Lossy, Slow, Streams)
+        return (Clocks, Exchanges, Lossy, Recordings, Slow, Streams)
 
     def inject(self, target: Groups, *hit: Selection) -> AbstractAsyncContextManager[Landing]:
         raise NotImplementedError
@@ -162,6 +164,8 @@ FITTED = {
     "streams": "a kernel with CONFIG_NFT_REDIR, and pip install 'mlchaos[network]'; or --no-lab and a Toxiproxy server",
     "groups": "be root, or start chaos below a group that is yours: systemd-run --user --scope chaos run …; without "
     "groups stragglers are made by signals, and no memory by ulimit",
+    "recording": "a kernel with CONFIG_PACKET; writer.replay is refused without it",
+    "exchanges": "a kernel with CONFIG_NFT_REDIR; faults of objects are refused without it",
     "clock": "x86-64, and a kernel that lets a parent write to the memory of its children",
 }
 

@@ -41,8 +41,9 @@ def anyio_backend() -> str:
 def test_every_ability_has_a_row_and_what_is_missing_a_way_to_get_it() -> None:
     rows = doctor.examine(Process())
     assert [row.name for row in rows] == [
-        "machine", "user namespaces", "lab", "nftables", "loss", "rate", "streams", "groups", "clock", "netem",
-        "file tap", "fuse", "power cut", "docker", "slurm", "nvml", "toxiproxy", "torch", "command",
+        "machine", "user namespaces", "lab", "nftables", "loss", "rate", "streams", "groups", "recording",
+        "exchanges", "clock", "netem", "file tap", "fuse", "power cut", "docker", "slurm", "nvml", "toxiproxy",
+        "torch", "command",
     ]  # fmt: skip
     for row in rows:
         assert row.detail, row.name
