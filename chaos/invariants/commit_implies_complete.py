@@ -9,7 +9,8 @@ from chaos.history import Event, History
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
-_POWER_CUT, _TORN_WRITE, _FAILED_SYNC = "storage.power-cut", "storage.torn-write", "storage.failed-fsync"
+_POWER_CUT, _FAILED_SYNC = "storage.power-cut", "storage.failed-fsync"
+_DISK = (_POWER_CUT, _FAILED_SYNC, "storage.torn-write", "storage.lost-write")
 
 
 class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
@@ -17,8 +18,8 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
 
     Judged at each `checkpoint.committed`: the shards that the store had written by then, without those that an abort
     took away, against the names in the commit and the ranks of the round. A commit stands for one content: a second one
-    of the same generation must repeat the first. What a power cut or a torn write takes from a committed generation had
-    not been durable, whatever its store said; nor was what it had written before a sync that failed.
+    of the same generation must repeat the first. What a power cut, a torn or a lost write takes from a committed
+    generation had not been durable, whatever its store said; nor was what it had written before a sync that failed.
     """
 
     id: ClassVar[str] = "T1"
@@ -91,11 +92,11 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
 
 def _lost_by_its_disk(history: History) -> Verdict | None:
     """Damage to what was committed, when no fault touched what is stored but those that take what is not durable: a
-    power cut after the commit, a write that was torn, a sync that had failed before the commit."""
+    power cut after the commit, a write that was torn or lost, a sync that had failed before the commit."""
     landed = [e for e in history.of("fault.landed") if str(e.get("kind")).startswith(("storage.", "checkpoint."))]
     for damage in history.of("checkpoint.damaged"):
         before = [e for e in landed if e.seq < damage.seq]
-        if not before or any(e.get("kind") not in (_POWER_CUT, _TORN_WRITE, _FAILED_SYNC) for e in before):
+        if not before or any(e.get("kind") not in _DISK for e in before):
             continue
         commit = history.first("checkpoint.committed", generation=damage.get("generation"))
         if commit is None or commit.seq > damage.seq:
