@@ -60,6 +60,8 @@ STATE_NOT_SCRUBBED: Final = "state-not-scrubbed"
 BLAMES_WITHOUT_EVIDENCE: Final = "blames-without-evidence"
 DEVICE_KEPT: Final = "device-kept"
 OOM_RESTART_LOOP: Final = "oom-restart-loop"
+STRAGGLER_RESTARTED: Final = "straggler-restarted"
+EVICTS_AT_ANY_PRICE: Final = "evicts-at-any-price"
 CANARY_SKIPPED: Final = "canary-skipped"
 QUARANTINE_UNRECORDED: Final = "quarantine-unrecorded"
 STORAGE_ERROR_IGNORED: Final = "storage-error-ignored"
@@ -123,6 +125,8 @@ DEFECTS: Final = {
     BLAMES_WITHOUT_EVIDENCE: "a device is excluded when it is named for the first time",
     DEVICE_KEPT: "a device stays, however often it is named",
     OOM_RESTART_LOOP: "memory that ran out is tried again as it was",
+    STRAGGLER_RESTARTED: "a slow rank is taken for one that failed",
+    EVICTS_AT_ANY_PRICE: "a slow rank is parted with, whatever that costs",
     CANARY_SKIPPED: "nobody looks at the canary of a restored state",
     QUARANTINE_UNRECORDED: "a batch is left out, and nobody is told",
     STORAGE_ERROR_IGNORED: "the store acknowledges a shard that it could not write, and does not look at it",

@@ -44,6 +44,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     suspect_k: float = 4.0  # suspected after H + kσ of silence, between floor and ceiling
     suspect_floor: float = 0.75
     suspect_ceiling: float = 2.0
+    straggler_factor: float = 3.0  # slow: that many times the span of the other ranks
     stall: float = 6.0  # without progress while training …
     stall_checkpoint: float = 20.0  # … while saving
     stall_start: float = 30.0  # … from the order to start to the end of the first step

@@ -17,6 +17,7 @@ from targets.trainer.coordinator.detector import Heartbeats, Progress
 from targets.trainer.coordinator.failure import Damage, Failure, detected, exit_class
 from targets.trainer.coordinator.lease import Lease
 from targets.trainer.coordinator.members import Link, Members
+from targets.trainer.coordinator.pace import Pace
 from targets.trainer.coordinator.pause import Pause
 from targets.trainer.coordinator.suspicion import Suspicion
 from targets.trainer.settings import Settings
@@ -83,7 +84,7 @@ class Crew:
         self.progress = Progress(settings, anyio.current_time)
         self.members = Members(settings, lease, self._heartbeats)
         self._pause = Pause(settings, self._heartbeats, self.members)
-        self.suspicion = Suspicion(settings)
+        self.suspicion, self.pace = Suspicion(settings), Pace(settings)
         self.micro_batch = MICRO_BATCH  # samples of one forward; less once memory ran out
         self.group: Group | None = None
         self.busy: set[Link] = set()  # agents that may have workers
@@ -120,7 +121,7 @@ class Crew:
     def present(self) -> set[str]:
         """Nodes that a group may be made of: heard, and hearing."""
         hearing = {node for node, link in self.members.agents.items() if link.hears}
-        return hearing - set(self.leaving) - self.suspicion.excluded
+        return hearing - set(self.leaving) - self.suspicion.excluded - self.pace.evicted
 
     async def until(self, condition: Callable[[], bool], limit: float = math.inf) -> None:
         """Wait until `condition` holds, hearing members; raises Failure when the group cannot go on, Deposed when the
@@ -195,6 +196,7 @@ class Crew:
         assert link.rank is not None
         if op == "heartbeat":
             self.progress.note(link.rank, frame["step"], frame["phase"])
+            self._compare(link.rank, frame)
             if frame["phase"] == "broken" and rank.broken is None:
                 rank.broken = now
         elif op == "gone":
@@ -222,6 +224,26 @@ class Crew:
             self.suspicion.exclude(rank.node)
         if fatal:
             raise failure
+
+    def _compare(self, number: int, frame: Frame) -> None:
+        """A slow rank is no failure: it is told, and parted with at the next commit where that pays."""
+        group, spans = self.group, frame.get("spans")
+        assert group is not None
+        if spans is None:
+            return
+        self.pace.note(number, spans)
+        slow = self.pace.look(group.world)
+        if slow is None:
+            return
+        rank = group.ranks[slow.rank]
+        failure = detected(Failure(rank.member, "straggler", slow.reason))
+        if defects.active(self.settings, defects.STRAGGLER_RESTARTED):
+            raise failure
+        gain = self.pace.gain(slow, group.world, self.settings.steps - frame["step"])
+        if self.pace.pays(gain) and len(self.present()) > self.settings.min_world:
+            facts = {"gain": round(gain, 3), "cost": round(self.pace.cost, 3), "step": frame["step"]}
+            emit("straggler.evicted", node=rank.node, member=rank.member, epoch=group.epoch, **facts)
+            self.pace.evict(rank.node)
 
     async def _look(self) -> None:
         """Notice silence, closed connections without a word of the agent, broken collectives, and stalls."""

@@ -19,6 +19,7 @@ from targets.trainer.settings import Place
 
 MASTER_PORT = 29400  # of rank 0; a formation uses one of the next 1000, so that a stale worker finds nobody
 STOP_LIMIT = 10.0
+FORMING = 2.0  # of what starting and loading took: that and ending the last group, gathering, and the first step
 UNCOMPARED = (
     defects.MIXED_GENERATIONS,
     defects.WARM_KEEPS_NEWER_STATE,
@@ -67,6 +68,9 @@ class Formation:
             if crew.suspicion.parting:
                 paths.enter_context(recovery_path("device.exclude"))
                 crew.suspicion.parting.clear()
+            if crew.pace.parting:
+                paths.enter_context(recovery_path("straggler.evict"))
+                crew.pace.parting.clear()
             self._nodes = nodes
             group = await self._bring_up(nodes, chosen, promoted, change)
             self._rejected = False
@@ -76,6 +80,8 @@ class Formation:
         crew, epoch = self._crew, self._crew.lease.epoch
         group = crew.group = Group(epoch, nodes, chosen.generation, chosen.step)
         crew.progress.restart()
+        crew.pace.restart()
+        begun = anyio.current_time()
         going_on = await self._start(group, promoted)
         if change.live:
             chosen = self._frontier(group, going_on, chosen)
@@ -84,6 +90,7 @@ class Formation:
         # Whoever has the state hands it on to those who have not: a collective that all take part in, or nobody does.
         more = {"live": True, "spread": len(going_on) < group.world} if change.live else {}
         await self._load(group, chosen, more)
+        crew.pace.cost = FORMING * (anyio.current_time() - begun)
         if change.action != "start":
             emit("recovery.validated", epoch=epoch, step=chosen.step, loss=group.said("loaded")[0].get("loss"))
         await crew.members.order_workers("go", step=chosen.step)
@@ -119,7 +126,7 @@ class Formation:
         awaited = {f"n{i}" for i in range(s.nodes)} if first else set(self._nodes)
 
         def settled() -> bool:
-            expected = awaited - crew.departed - set(crew.leaving) - crew.suspicion.excluded
+            expected = awaited - crew.departed - set(crew.leaving) - crew.suspicion.excluded - crew.pace.evicted
             waited = anyio.current_time() - max(begun, crew.last_join)
             whole = expected <= crew.present() or (not first and len(crew.present()) >= crew.wanted)
             return len(crew.present()) >= max(s.min_world, fewest) and (whole or waited >= patience)

@@ -157,6 +157,9 @@ class Leader:
         parting = sorted(self._crew.suspicion.parting & set(group.nodes))
         if parting:
             return Change("shrink", f"{', '.join(parting)} computes wrong values")
+        slow = sorted(self._crew.pace.parting & set(group.nodes))
+        if slow:
+            return Change("shrink", f"{', '.join(slow)} is slow, and the job is shorter without it")
         newcomers = sorted(self._crew.present() - set(group.nodes))
         crew = self._crew
         if crew.settings.replicas > 1:

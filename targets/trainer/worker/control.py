@@ -61,7 +61,7 @@ class Control:
     def __init__(self, leader: Address, source: str, identity: dict[str, Any], retirement: Retirement) -> None:
         self.step, self.phase, self.urgent = 0, "starting", False
         self.on_regroup: Callable[[], None] = lambda: None  # called in another thread, once the order has come
-        self.spans = (0.0, 0.0)  # seconds of the last step: computation, reading of the batch
+        self.spans = (0, 0.0, 0.0)  # steps so far, and the seconds that this rank alone spent: computing, reading
         self._identity, self._retirement = identity, retirement
         self._orders: queue.SimpleQueue[Frame] = queue.SimpleQueue()
         self._closed, self._regroup = threading.Event(), threading.Event()
@@ -98,7 +98,7 @@ class Control:
     def identify(self, *, rank: int, epoch: int) -> None:
         """Speak as that rank of that epoch from now on."""
         self._identity = {**self._identity, "rank": rank, "epoch": epoch}
-        self.step, self.phase, self.urgent = 0, "starting", False
+        self.step, self.phase, self.urgent, self.spans = 0, "starting", False, (0, 0.0, 0.0)
         self._regroup.clear()
 
     def _beat(self, period: float) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 import math
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -54,7 +55,9 @@ class Instruments:
         for layer, block in enumerate(model.blocks):
             assert isinstance(block, Block)
             block.register_forward_hook(self._activation(layer))
-            self._time(block)
+            self._time(block.norm_attention, block.down, block.qkv)
+        model.head.register_forward_hook(self._activation("head"))
+        self._time(model.norm, model.head)  # not backward: FSDP fetches the last block meanwhile
 
     def _gradient(self, name: str) -> Callable[[Tensor], None]:
         seed = zlib.crc32(name.encode())
@@ -69,14 +72,23 @@ class Instruments:
 
         return take
 
-    def _activation(self, layer: int) -> Callable[[nn.Module, Any, Tensor], None]:
+    def _activation(self, layer: int | str) -> Callable[[nn.Module, Any, Tensor], None]:
         def offer(module: nn.Module, arguments: Any, output: Tensor) -> None:
             tamper("activation", output, layer=layer, **self._where)
 
         return offer
 
-    def _time(self, block: Block) -> None:
-        """Time what lies between two collectives: a block's own operations, forward and backward."""
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count what is done here as this rank's own computation."""
+        began = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - began
+
+    def _time(self, first: nn.Module, last: nn.Module, again: nn.Module | None = None) -> None:
+        """Time what lies between two collectives: the operations from `first` to `last`, and backward from there to
+        `again`.
+        """
 
         def start(*_: Any) -> None:
             self._began = time.perf_counter()
@@ -86,16 +98,17 @@ class Instruments:
 
         def forward_ends(module: nn.Module, arguments: Any, output: Tensor) -> None:
             stop()
-            if output.requires_grad:
+            if again is not None and output.requires_grad:
                 output.register_hook(start)  # type: ignore[no-untyped-call]
 
         def backward_ends(module: nn.Module, arguments: Any, output: Tensor) -> None:
             if output.requires_grad:
                 output.register_hook(stop)  # type: ignore[no-untyped-call]
 
-        block.norm_attention.register_forward_pre_hook(start)
-        block.down.register_forward_hook(forward_ends)
-        block.qkv.register_forward_hook(backward_ends)
+        first.register_forward_pre_hook(start)
+        last.register_forward_hook(forward_ends)
+        if again is not None:
+            again.register_forward_hook(backward_ends)
 
 
 def as_bytes(tensor: Tensor) -> Any:

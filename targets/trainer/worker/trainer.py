@@ -75,7 +75,7 @@ class Trainer:
         self, group: Group, corpus: Corpus, settings: Settings, *, epoch: int = 0, micro_batch: int = MICRO_BATCH
     ) -> None:
         self.step = self.resumed_at = 0
-        self.spans = (0.0, 0.0)  # seconds of the last step's own computation, and of reading its batch
+        self.spans = (0, 0.0, 0.0)  # steps so far, seconds of this rank's own computation, and of reading its batches
         self._group, self._corpus, self._settings, self._epoch = group, corpus, settings, epoch
         self._micro_batch = micro_batch
         self._model = build(group.mesh, settings.seed)
@@ -100,11 +100,13 @@ class Trainer:
         batch = self._read(share, FIRST)
         before = rng()
         first = self._pass(share, batch, FIRST, urgent=urgent, rotten=rotten)
-        return self._settle(share, batch, before, first)._replace(read=batch.read)
+        done = self._settle(share, batch, before, first)
+        steps, computing, loading = self.spans
+        self.spans = (steps + 1, computing + self._instruments.seconds, loading + batch.seconds)
+        return done._replace(read=batch.read)
 
     def _settle(self, share: list[int], batch: Batch, before: Tensor, first: _Pass) -> Done:
         """What becomes of a step, once it was computed a first time."""
-        self.spans = (self._instruments.seconds, batch.seconds)
         if bad := [rank for rank, reading in enumerate(first.readings) if reading.rotten]:
             raise Corrupted(bad[0], "its memory changed between two steps")
         if any(reading.unsound for reading in first.readings):
@@ -209,7 +211,8 @@ class Trainer:
         state = self.state
         for group in state.optimizer.param_groups:
             group["lr"] = state.schedule.rate()
-        state.optimizer.step()
+        with self._instruments.timed():
+            state.optimizer.step()
         if self._monitors.note([r for r in result.readings if r.finite] or result.readings):
             self._say_signature(PLATEAU)
         return self._advance(Done(result.loss, share, state.cursor.data_epoch, result.urgent, attempt))
@@ -229,7 +232,8 @@ class Trainer:
         self.state.schedule.taken += 1
         self.state.cursor = self._sampler.advance(self.state.cursor)
         self.step += 1
-        self._scrub.take()
+        with self._instruments.timed():
+            self._scrub.take()
         return done
 
     def _look(self, result: _Pass) -> str:
