@@ -50,6 +50,7 @@ SPEC: dict[str, Any] = {
     "announced": [{"name": "worker-n${i}", "role": "worker", "node": "n${i}", "rank": "${i}", "for-each": "nodes"}],
     "stop-grace": "50ms",
 }  # fmt: skip
+ALIVE = "RSD"  # running, waiting, or waiting for a disk, as it pleases
 NODE_1 = Selector(nodes=("n1",))
 
 
@@ -86,7 +87,7 @@ async def test_a_kill_is_over_when_it_is_said_to_have_landed(launch: Launch) -> 
         async with fault.inject(target, *hit(fault, target)) as landing:
             assert len(landing.evidence["members"]) == 2
             assert {m.name for m in target.members()} == {"agent-n0", "worker-n0"}
-        assert states(target, everyone)["worker-n0"] == "S"
+        assert states(target, everyone)["worker-n0"] in ALIVE
 
 
 async def test_a_freeze_stops_and_lets_go(launch: Launch) -> None:
@@ -111,7 +112,9 @@ async def test_an_agent_dies_alone(launch: Launch) -> None:
     async with cluster(launch) as target:
         fault = KillAgent(members=Selector(names=("agent-n1",)))
         async with fault.inject(target, *hit(fault, target)) as landing:
-            assert [(w["member"], w["state"]) for w in landing.evidence["workers"]] == [("worker-n1", "S")]
+            ((name, state),) = [(w["member"], w["state"]) for w in landing.evidence["workers"]]
+            assert name == "worker-n1"
+            assert state in ALIVE
         assert {m.name for m in target.members()} == {"agent-n0", "worker-n0", "worker-n1"}
 
 

@@ -205,7 +205,7 @@ async def test_the_oom_killer_ends_a_worker_that_asks_for_more_and_nobody_else(
         assert landing.evidence["members"][0]["oom_kills"] == 1
         exited = await stage.until("member.exited", "worker")
         assert exited.get("code") in (-signal.SIGKILL, None)
-        assert target.state(agent) == "S"
+        assert target.state(agent) in "RSD"
     assert left(os.getpid()) == []
 
 
