@@ -21,7 +21,7 @@ from .peer import Peer, find_peer
 from .place import Place, chaos
 from .processes import BenchError
 
-SECTIONS = ("startup", "schedule", "trigger", "abort", "journal", "judge", "cost", "toxiproxy", "tap", "views")
+SECTIONS = ("startup", "schedule", "trigger", "abort", "journal", "judge", "cost", "toxiproxy", "tap", "views", "hooks")
 OUTPUT = Path("test-output/bench.json")
 
 
