@@ -19,7 +19,10 @@ from targets.trainer.settings import Place
 
 MASTER_PORT = 29400  # of rank 0; a formation uses one of the next 1000, so that a stale worker finds nobody
 STOP_LIMIT = 10.0
-FORMING = 2.0  # of what starting and loading took: that and ending the last group, gathering, and the first step
+FORMING, BESIDES = (
+    2.0,
+    2.0,
+)  # times what starting and loading took, and seconds for the end before and the first step after
 UNCOMPARED = (
     defects.MIXED_GENERATIONS,
     defects.WARM_KEEPS_NEWER_STATE,
@@ -90,7 +93,7 @@ class Formation:
         # Whoever has the state hands it on to those who have not: a collective that all take part in, or nobody does.
         more = {"live": True, "spread": len(going_on) < group.world} if change.live else {}
         await self._load(group, chosen, more)
-        crew.pace.cost = FORMING * (anyio.current_time() - begun)
+        crew.pace.cost = FORMING * (anyio.current_time() - begun) + BESIDES
         if change.action != "start":
             emit("recovery.validated", epoch=epoch, step=chosen.step, loss=group.said("loaded")[0].get("loss"))
         await crew.members.order_workers("go", step=chosen.step)
