@@ -57,6 +57,7 @@ CLIENT = """
             connection.request("PUT", f"/b/{number}", body=b"x" * 300_000, headers={"Expect": "100-continue"})
             answer = connection.getresponse()
             seen = {"status": answer.status, "body": answer.read().decode()}
+            connection.close()
             connection.request("GET", f"/b/{number}")
             back = connection.getresponse()
             seen["read"] = len(back.read())
@@ -114,7 +115,7 @@ async def test_a_refused_request_never_arrives_and_its_client_gets_the_status(la
         ruled = await live.rule(rule("refuse", status=503, body="<Code>SlowDown</Code>", first=2, last=2))
         proof = await ruled.first(lambda: told.append(len(stage.events)))
         seen = await saw(stage, proof["path"])
-        assert (seen["status"], seen["body"], seen["read"]) == (503, "<Code>SlowDown</Code>", 0)
+        assert (seen["status"], seen["body"], seen.get("read", seen)) == (503, "<Code>SlowDown</Code>", 0)
         assert (proof["status"], proof["bytes"], proof["link"]) == (503, 300_000, "objects")
         assert not put(stage, proof["path"])
         assert len(told) == 1

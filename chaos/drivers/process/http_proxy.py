@@ -146,7 +146,7 @@ class HttpProxy:
                     if client.http.our_state is not h11.DONE or client.http.their_state is not h11.DONE:
                         return
                     client.http.start_next_cycle()
-            except Gone:
+            except (Gone, h11.ProtocolError):  # either end closed, or broke its word
                 return
 
     async def _exchange(self, client: Wire, request: h11.Request, body: bytes) -> tuple[h11.Response, bytes] | None:
