@@ -93,6 +93,8 @@ class Wire:
                     await self.send(h11.InformationalResponse(status_code=100, headers=[]))
                 await anyio.wait_readable(self.stream)
                 self.http.receive_data(self.stream.recv(1 << 17))
+            except BlockingIOError:  # woken for nothing
+                continue
             except (OSError, h11.RemoteProtocolError) as error:
                 raise Gone from error
 
