@@ -235,6 +235,7 @@ class Landing:
         self.evidence = evidence  # non-empty, JSON; shown with the verdict
         self.hit = hit
         self.healed: JSON = {}  # filled on the way out
+        self.met: int | None = None  # as well, where it is counted: how often the target ran into it; 0 proves nothing
         self.upkeep = upkeep
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ SECRET_NAME = re.compile(
 )
 SHORTEST_SECRET = 4  # masking every occurrence of something shorter would eat ordinary words
 MASK = "***"
+LAST = "run.ended"  # holds the digest of every line before it
 
 _encode = msgspec.json.Encoder(enc_hook=str).encode
 
@@ -37,13 +39,17 @@ class Journal:
         self.broken: str | None = None
         self._secrets = tuple(sorted(set(secrets), key=len, reverse=True))
         self._needles = tuple(_encode(s)[1:-1] for s in self._secrets)
+        self._digest = hashlib.blake2b(digest_size=16)
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def append(self, event: Event) -> int:
         """Write one event; its length as a line."""
+        if event.kind == LAST:
+            event = msgspec.structs.replace(event, data={**event.data, "digest": self._digest.hexdigest()})
         line = _line(event)
         if any(needle in line for needle in self._needles):
             line = _line(msgspec.structs.replace(event, data=mask(event.data, self._secrets)))
+        self._digest.update(line)
         try:
             if self.broken is None and os.write(self._file, line) < len(line):
                 self.broken = f"{self.path}: the file system took only part of a line"
@@ -66,9 +72,11 @@ class Journal:
 def read(path: Path) -> Iterator[Event]:
     """The events of a journal, streamed. A torn last line is left out: that is how a killed run ends.
 
-    Raises JournalError with the line for anything else: no file, no journal, damage or a gap before the end.
+    Raises JournalError with the line for anything else: no file, no journal, damage or a gap before the end, and lines
+    that are not those which the run had written when it ended: an event that was edited in judges nothing.
     """
     decode = msgspec.json.Decoder(Event).decode
+    digest = hashlib.blake2b(digest_size=16)
     try:
         with open(path, "rb", buffering=1 << 20) as file:
             for number, line in enumerate(file):
@@ -82,6 +90,9 @@ def read(path: Path) -> Iterator[Event]:
                     raise JournalError(f"{path}:1: no journal: it begins with {event.kind}, not with run.started")
                 if event.seq != number:
                     raise JournalError(f"{path}:{number + 1}: event {event.seq} stands where {number} should")
+                if event.kind == LAST and event.data.get("digest", digest.hexdigest()) != digest.hexdigest():
+                    raise JournalError(f"{path}:{number + 1}: a line before it was changed after the run had ended")
+                digest.update(line)
                 yield event
     except OSError as error:
         raise JournalError(f"{path}: {error.strerror}") from error

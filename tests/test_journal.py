@@ -86,6 +86,20 @@ def test_damage_before_the_end_is_an_error_with_its_line(tmp_path: Path, damage:
         list(read(tmp_path / "j"))
 
 
+@pytest.mark.parametrize("edit", [(b"fault.failed", b"fault.landed"), (b'"t":0.1', b'"t":0.3')])
+def test_an_event_that_was_edited_in_afterwards_is_damage(tmp_path: Path, edit: tuple[bytes, bytes]) -> None:
+    journal = Journal(tmp_path / "j")
+    for seq, kind in enumerate(("run.started", "fault.failed", "run.ended")):
+        journal.append(Event(seq=seq, t=0.1 * seq, wall=1.7e9, source="harness", kind=kind, data={}))
+    journal.close()
+    assert [e.kind for e in read(tmp_path / "j")] == ["run.started", "fault.failed", "run.ended"]
+    whole = (tmp_path / "j").read_bytes()
+    assert edit[0] in whole
+    (tmp_path / "j").write_bytes(whole.replace(*edit))
+    with pytest.raises(JournalError, match="j:3: a line before it was changed after the run had ended"):
+        list(read(tmp_path / "j"))
+
+
 def test_a_missing_file_is_a_journal_error(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="No such file"):
         list(read(tmp_path / "none"))

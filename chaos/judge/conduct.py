@@ -162,6 +162,8 @@ def _fault(step: Planned, history: History) -> Verdict:
     standing = [e for e in landed if not e.get("instant")]
     if len(healed) < len(standing):
         return unknown("landed, but its heal is not on record", _seqs(standing))
+    if healed and all(e.get("met") == 0 for e in healed):
+        return unknown("stood and was healed, and the target never ran into it", _seqs([*landed, *healed]))
     over = history.first("job.completed")
     if over is not None and (late := [e for e in landed if e.seq > over.seq]):
         return unknown("landed when the job was over, so nothing had to recover", few([over.seq, *_seqs(late)]))

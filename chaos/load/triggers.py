@@ -67,7 +67,7 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "fault.armed": ("kind", "settings", "hold"),
     "fault.injecting": ("members", "nodes", "trigger"),
     "fault.landed": ("kind", "members", "nodes", "evidence", "instant"),
-    "fault.healed": ("kind", "evidence", "seconds"),
+    "fault.healed": ("kind", "evidence", "seconds", "met"),
     "fault.failed": ("phase", "error", "message", "undo", "traceback"),
     "fault.missed": ("reason",),
     "probe.sampled": ("value", "late", "error"),
@@ -80,7 +80,7 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "stacks.dumped": ("logs",),
     "run.interrupted": ("signal", "left"),
     "final.started": ("reason", "detail"),
-    "run.ended": ("reason", "detail"),
+    "run.ended": ("reason", "detail", "digest"),
 }  # fmt: skip
 # These carry fields of the target's own.
 _OPEN = ("member.started", "member.exited", "point.reached", "point.released", "file.reached", "file.released")

@@ -251,7 +251,8 @@ class Method:
             self._heal_failed(injection, error, border.trace())
         elif landing.evidence and not injection.fault.instant:
             seconds = round(anyio.current_time() - began, 6)
-            about = {"kind": injection.action.kind, "evidence": landing.healed, "seconds": seconds}
+            met = {} if landing.met is None else {"met": landing.met}
+            about = {"kind": injection.action.kind, "evidence": landing.healed, "seconds": seconds, **met}
             self._recorder.record(injection.source, "fault.healed", about)
 
     # --- what went wrong ---------------------------------------------------------------------------------------------

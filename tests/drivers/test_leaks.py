@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.drivers.process.fittings.disk import missing
 from ci.traces import await_nothing, born, end_descendants, stand_apart
 
 from .conftest import need_user_namespaces
@@ -132,6 +133,23 @@ def test_a_harness_killed_without_a_lab_leaves_no_short_path_to_its_long_one(tmp
         harness.wait()
         assert gone(f"{deep}/run", within=2.0) == []
         assert list(temporary.iterdir()) == [], f"killed after {moment:.3f} s"
+
+
+@pytest.mark.timeout(120)
+def test_a_harness_killed_while_it_tries_a_power_cut_leaves_no_file(tmp_path: Path) -> None:
+    if reason := missing(lab=True):
+        pytest.skip(reason)
+    program = "from chaos.drivers.process.fittings.disk import attempt\nprint(flush=True)\nattempt()"
+    dice = random.Random(9)
+    for moment in sorted(dice.uniform(0.0, 0.4) for _ in range(ROUNDS // 2)):
+        command, env = [sys.executable, "-c", program], {**os.environ, "TMPDIR": str(tmp_path)}
+        with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE) as harness:
+            assert harness.stdout is not None
+            harness.stdout.readline()
+            time.sleep(moment)
+            harness.kill()
+        assert gone(str(tmp_path), within=2.0) == []
+        assert list(tmp_path.iterdir()) == [], f"killed after {moment:.3f} s"
 
 
 def start(lab: str, folder: Path, **environment: str) -> subprocess.Popen[bytes]:

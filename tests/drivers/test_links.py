@@ -54,6 +54,32 @@ async def test_a_cut_is_proved_by_dropped_packets_and_a_restore_by_packets_that_
         assert dropped(healed) == {("n-a", "n-b"): False, ("n-b", "n-a"): False}
 
 
+TALKER = """
+    import json, os, socket, time
+    to = json.loads(os.environ["CHAOS_NODES"])["n-b"], 9
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as talk:
+        while True:
+            talk.sendto(b"x", to)
+            time.sleep(0.01)
+"""
+
+
+async def test_a_restore_counts_the_packets_of_the_target_that_met_the_cut_and_not_our_own(
+    stage: Recorder, launch: Make
+) -> None:
+    async with lab(launch({"a": TALKER}, node="n-", nodes=NODES), stage) as links:
+        met, unmet = Cut(pairs=(("n-a", "n-b"),)), Cut(pairs=(("n-a", "n-c"), ("n-c", "n-a")))
+        await links.cut(met)
+        await links.cut(unmet)
+        assert (await links.restore(unmet))["met"] == 0
+        found = 0
+        with anyio.fail_after(10):
+            while not found:
+                found = (await links.restore(met))["met"]
+                await links.cut(met)
+        await links.restore(met)
+
+
 async def test_cuts_stack_and_a_restore_leaves_what_another_cut_covers(stage: Recorder, launch: Make) -> None:
     async with lab(launch({}, nodes=NODES), stage) as links:
         first, second = both("n-a", "n-b"), Cut(pairs=(("n-a", "n-b"), ("n-a", "n-c")))

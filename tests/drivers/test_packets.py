@@ -26,6 +26,7 @@ Make = Callable[..., Launch]
 NODES = [{"name": "n-a"}, {"name": "n-b"}, {"name": "n-c"}]
 A_B = (Selector(nodes=("n-a",)), Selector(nodes=("n-b",)))
 THERE = (("n-a", "n-b"),)
+BOTH = (*THERE, ("n-b", "n-a"))
 FAULTS: dict[str, Fault[Any]] = {
     "loss": LossFault(between=A_B, loss=0.2),
     "rate": Rate(between=A_B, rate=100_000),
@@ -56,7 +57,7 @@ async def test_a_fifth_of_the_packets_is_lost_one_way_and_none_after_the_heal(st
         assert await wire(target).arrivals("n-b", "n-a", 300) == 300
         assert await wire(target).arrivals("n-c", "n-b", 300) == 300
         healed = await target.keep(shape)
-        assert healed["dropped"] > 100
+        assert healed["dropped"] >= healed["met"] > 100
         assert await wire(target).arrivals("n-a", "n-b", 1000) == 1000
 
 
@@ -99,15 +100,30 @@ async def test_so_many_bytes_per_second_pass_one_way_and_more_after_the_heal(sta
         assert arrived / seconds > 200_000
 
 
+@pytest.mark.parametrize(
+    ("fault", "shape"), [("loss", Shape(pairs=BOTH, loss=0.5)), ("rate", Shape(pairs=BOTH, rate=100_000))]
+)
+async def test_packets_of_the_harness_alone_have_not_met_it(
+    stage: Recorder, launch: Make, fault: str, shape: Shape
+) -> None:
+    async with lab(launch({}, nodes=NODES), stage, fault) as target:
+        enter, leave = (target.lose, target.keep) if fault == "loss" else (target.slow, target.quicken)
+        await enter(shape)
+        assert (await leave(shape))["met"] == 0
+
+
 async def test_two_ways_of_one_node_have_rates_of_their_own(stage: Recorder, launch: Make) -> None:
     async with lab(launch({}, nodes=NODES), stage, "rate") as target:
         first, second = Shape(pairs=THERE, rate=100_000), Shape(pairs=(("n-a", "n-c"),), rate=50_000)
         await target.slow(first)
         (proof,) = (await target.slow(second))["pairs"]
         assert proof["with"] <= 62_500
-        await target.quicken(first)
+        assert (await target.quicken(first))["met"] == 0
         assert (await wire(target).rate("n-a", "n-c", 30_000, 10))[1] > 0.4
-        await target.quicken(second)
+        third = Shape(pairs=(("n-a", "n-b"),), rate=80_000)
+        await target.slow(third)  # the queue is made anew, and what had been counted stays
+        assert (await target.quicken(second))["met"] > 10
+        await target.quicken(third)
 
 
 async def test_netem_is_used_where_it_is_and_refused_with_a_reason_where_it_is_not(

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from chaos.api import JSON, Fault, Selector, Slot
+from chaos.drivers.process.fittings.losses import losses
 from chaos.errors import HealFailed, NotLanded
 from chaos.faults.domain.cascade import Cascade, orders
 from chaos.faults.domain.power_off import PowerOff
@@ -84,6 +85,19 @@ async def test_a_power_cut_that_takes_nothing_lands_unless_a_loss_is_asked_for(t
     strict = PowerCut(members=RACK, require_loss=True)
     with pytest.raises(NotLanded, match=r"nothing on \. was lost: all of it had been synced"):
         async with strict.inject(target, *hit(strict, target)):
+            pass
+    assert names(target) == before
+
+
+async def test_a_disk_on_which_nothing_lies_has_not_lost_its_power(hit: Hit) -> None:
+    class Bare(FakeTarget):
+        async def lose_unsynced(self, path: str) -> JSON:
+            return {**await super().lose_unsynced(path), **losses({}, {})}
+
+    target = Bare(SLOTS)
+    before, fault = names(target), PowerCut(members=RACK, disk="elsewhere")
+    with pytest.raises(NotLanded, match="nothing lay on elsewhere: is it the folder that is written to"):
+        async with fault.inject(target, *hit(fault, target)):
             pass
     assert names(target) == before
 

@@ -169,8 +169,8 @@ class Tape:
         return self.add("fault.landed", source, kind=name, members=list(members), nodes=list(nodes), instant=instant,
                         evidence={"state": "X"})  # fmt: skip
 
-    def heal(self, name: str) -> int:
-        return self.add("fault.healed", f"fault:{name}", kind=name, evidence={"state": "S"}, seconds=0.1)
+    def heal(self, name: str, **more: Any) -> int:
+        return self.add("fault.healed", f"fault:{name}", kind=name, evidence={"state": "S"}, seconds=0.1, **more)
 
     def detect(self, member: str, kind: str = "fail-stop") -> int:
         return self.add("failure.detected", "coordinator-0", member=member, reason="gone", at=None, **{"class": kind})

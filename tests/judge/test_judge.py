@@ -193,6 +193,17 @@ class TestFaults:
         tape.fault("process.kill", "worker-n1", instant=False)
         assert "heal is not on record" in check(self.judged(tape), "process.kill").verdict.reason
 
+    @pytest.mark.parametrize(("met", "outcome"), [(0, Outcome.UNKNOWN), (1, Outcome.PASS), (None, Outcome.PASS)])
+    def test_a_fault_that_nobody_ran_into_while_it_stood_is_inconclusive(
+        self, met: int | None, outcome: Outcome
+    ) -> None:
+        tape = Tape().start().train(1, 5)
+        tape.fault("process.kill", "worker-n1", instant=False)
+        tape.heal("process.kill", **({} if met is None else {"met": met}))
+        verdict = check(self.judged(tape), "process.kill").verdict
+        assert verdict.outcome is outcome, verdict
+        assert ("never ran into it" in verdict.reason) == (met == 0)
+
     def test_a_heal_that_failed_is_exit_4_and_says_what_to_undo(self) -> None:
         tape = Tape().start().train(1, 5)
         tape.fault("process.kill", "worker-n1", instant=False)

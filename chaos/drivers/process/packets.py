@@ -33,6 +33,8 @@ class Way:
 
     def __init__(self, rate: int = 0, delay: float = 0.0, jitter: float = 0.0) -> None:
         self.rate, self.delay, self.jitter = rate, delay, jitter
+        self.handle = 0  # of its class
+        self.packets = 0  # that it had taken through queues which are no more
 
 
 class Packets:
@@ -51,6 +53,7 @@ class Packets:
 
         known: dict[str, Callable[..., dict[str, Any]]] = {
             "try": self.attempt, "lose": self.lose, "slow": self.slow, "delay": self.delay, "calm": self.calm,
+            "count": self.count,
             "redirect": self.redirect, "unredirect": self.unredirect, "redirected": self.redirected,
         }  # fmt: skip
         fields = {key: value for key, value in request.items() if key not in ("id", "op")}
@@ -120,15 +123,17 @@ class Packets:
 
         for node in nodes:
             ip, eth0 = self._device(node)
+            self._keep_count(node)
             with suppress(NetlinkError):  # there was none
                 ip.tc("del", "htb", eth0, "1:")
-            ways = [(target, way) for (source, target), way in self.ways.items() if source == node]
+            ways = self._ways(node)
             # Else 64 KiB pass at a time, and a rate is one on average only.
             ip.link("set", index=eth0, gso_max_segs=1 if ways else SEGMENTS)
             if not ways:
                 continue
             ip.tc("add", "htb", eth0, "1:", default=0)  # what no class claims passes freely
             for number, (target, way) in enumerate(ways, 0x10):
+                way.handle = 1 << 16 | number
                 name, rate = f"1:{number:x}", way.rate or FASTEST
                 burst = dict.fromkeys(("burst", "cburst"), max(2 * PACKET, rate // 1000))
                 ip.tc("add-class", "htb", eth0, name, parent="1:0", rate=rate, ceil=rate, quantum=PACKET, **burst)
@@ -141,6 +146,30 @@ class Packets:
                     keys=[f"0x{address:08x}/0xffffffff+16"],
                 )  # fmt: skip
 
+    def _ways(self, node: str) -> list[tuple[str, Way]]:
+        return [(target, way) for (source, target), way in self.ways.items() if source == node]
+
+    def _passed(self, node: str) -> dict[int, int]:
+        """Packets that each class of a node's queue has taken."""
+        ip, eth0 = self._device(node)
+        return {c["handle"]: c.get_attr("TCA_STATS")["packets"] for c in ip.get_classes(index=eth0)}
+
+    def _keep_count(self, node: str) -> None:
+        with suppress(Exception):  # nothing stands before a heal
+            passed = self._passed(node)
+            for _, way in self._ways(node):
+                way.packets, way.handle = way.packets + passed.get(way.handle, 0), 0
+
+    def count(self, pairs: list[Pair]) -> dict[str, Any]:
+        """How many packets met what was done to these ways so far: that were dropped, or went through the queue."""
+        packets = 0
+        for source, target in pairs:
+            if (source, target) in self.lossy:
+                packets += self._rule(target, LOSS, self.network.address[source])[0]
+            if way := self.ways.get((source, target)):
+                packets += way.packets + self._passed(source).get(way.handle, 0)
+        return {"packets": packets}
+
     def _device(self, node: str) -> tuple[Any, int]:
         from pyroute2 import IPRoute
 
@@ -150,8 +179,11 @@ class Packets:
         return self.queues[node], self.queues[node].link_lookup(ifname="eth0")[0]
 
     def calm(self, pairs: list[Pair]) -> dict[str, Any]:
-        """Take away whatever was done to these ways, except cuts. Says how many packets the loss had dropped."""
-        dropped = 0
+        """Take away whatever was done to these ways, except cuts. Says how many packets had met it, and how many the
+        loss had dropped."""
+        met, dropped = dict[str, Any](), 0
+        with suppress(Exception):  # nothing stands before a heal
+            met = self.count(pairs)
         for source, target in pairs:
             if (source, target) in self.lossy:
                 count, handle = self._rule(target, LOSS, self.network.address[source])
@@ -160,7 +192,7 @@ class Packets:
                 self.lossy.discard((source, target))
         shaped = {pair for pair in pairs if self.ways.pop(pair, None)}
         self._queue({source for source, _ in shaped})
-        return {"dropped": dropped}
+        return {"dropped": dropped, **met}
 
     def _free(self, pairs: list[Pair], taken: Any) -> None:
         if unknown := {node for pair in pairs for node in pair} - self.network.address.keys():

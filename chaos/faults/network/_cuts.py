@@ -22,6 +22,7 @@ async def standing(target: Links, pairs: Iterable[tuple[str, str]]) -> AsyncIter
         with anyio.CancelScope(shield=True):
             try:
                 landing.healed = await target.restore(cut)
+                landing.met = landing.healed.get("met")
             except NotLanded as error:
                 raise HealFailed(
                     f"the network is not whole again: {error}", undo="end the target: its links end with it"

@@ -41,6 +41,7 @@ async def disturbed(enter: Change, leave: Change, shape: Shape) -> AsyncIterator
         with anyio.CancelScope(shield=True):
             try:
                 landing.healed = await leave(shape)
+                landing.met = landing.healed.get("met")
             except NotLanded as error:
                 raise HealFailed(
                     f"the network is not as it was: {error}", undo="end the target: its links end with it"

@@ -57,6 +57,8 @@ class PowerCut(Fault[PoweredDisks], frozen=True, kw_only=True):
         try:
             ended = await target.power_off(nodes)
             loss = await target.lose_unsynced(self.disk)
+            if loss.get("nothing_there"):
+                raise NotLanded(f"the power went, and nothing lay on {self.disk}: is it the folder that is written to?")
             if self.require_loss and not loss["lost"]:
                 raise NotLanded(f"the power went, and nothing on {self.disk} was lost: all of it had been synced")
             landing.evidence = {**ended, **loss}

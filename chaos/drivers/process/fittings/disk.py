@@ -187,9 +187,8 @@ def missing(lab: bool) -> str:
 @functools.cache
 def attempt() -> str:
     """Why this machine cannot do it although it looks so, as in a container; really tried, once."""
-    with tempfile.TemporaryDirectory(prefix="chaos-disk-") as folder:
-        command = [sys.executable, "-I", "-S", str(PROGRAM), "--try", folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-I", "-S", str(PROGRAM), "--try", tempfile.gettempdir()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["fsshutdown failed"])[-1]
 
 

@@ -23,6 +23,8 @@ def losses(before: Listing, after: Listing) -> JSON:
         "kept_entries": len(kept),
         "kept_bytes": sum(before[path][0] for path in kept if before[path]),
     }
+    if not before and not after:
+        found["nothing_there"] = True
     if not lost and not back:
         found["nothing_unsynced"] = True
     return found

@@ -9,9 +9,10 @@ from typing import ClassVar
 import anyio
 from anyio.abc import TaskGroup
 
-from chaos.api import JSON
+from chaos.api import JSON, Stage
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.fittings.wire import Wire
+from chaos.drivers.process.recipe import Recipe
 from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import NotLanded, Unsupported
 from chaos.ways import Late, Lossy, Shape, Slow
@@ -20,6 +21,7 @@ HEAL_WITHIN = 3.0  # seconds in which one measurement must show that the way is 
 PROOF = 0.4  # seconds that a measurement of a rate should take
 LEAST, MOST = 100, 4000  # packets by which a loss is measured
 SURE = 5.0  # standard deviations
+TRIES = 6  # looks at a count that goes on
 
 
 class Packets(Fitting):
@@ -27,8 +29,13 @@ class Packets(Fitting):
 
     what: ClassVar[str]  # the word of `packets.py`
     missing: ClassVar[str]
+    settles: ClassVar[float] = 0.0  # seconds in which what we have sent is through
     supervisor: Supervisor
     wire: Wire
+
+    def __init__(self, recipe: Recipe, stage: Stage) -> None:
+        super().__init__(recipe, stage)
+        self._ours: dict[Shape, int] = {}  # packets of the harness that had met it when it was measured
 
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         if "links" not in supervisor.mechanisms:
@@ -46,17 +53,31 @@ class Packets(Fitting):
         said = await self.supervisor.packets(op, pairs=shape.pairs, **fields)
         try:
             found = [await self.measure(*pair, shape) for pair in shape.pairs]
+            self._ours[shape] = await self._count(shape)
         except BaseException:
             await self.supervisor.packets("calm", pairs=shape.pairs)
             raise
         ways = [{"from": a, "to": b, **was, **now} for (a, b), was, now in zip(shape.pairs, before, found, strict=True)]
         return {**said, "pairs": ways}
 
+    async def _count(self, shape: Shape) -> int:
+        """Packets that met it, once ours have gone by; where others go on, soon."""
+        before, now = -1, 0
+        for _ in range(TRIES if self.settles else 1):
+            await anyio.sleep(self.settles)
+            now = (await self.supervisor.packets("count", pairs=shape.pairs))["packets"]
+            if now == before:
+                break
+            before = now
+        return int(now)
+
     async def undo(self, shape: Shape) -> JSON:
         """Take it away and measure until each way is free."""
         if self.supervisor.gone:
             return {"ended": "with the lab"}
         said = await self.supervisor.packets("calm", pairs=shape.pairs)
+        packets = said.pop("packets", None)
+        met = {} if packets is None else {"met": max(packets - self._ours.pop(shape, 0), 0)}
         ways = []
         for a, b in shape.pairs:
             with anyio.move_on_after(HEAL_WITHIN):
@@ -65,7 +86,7 @@ class Packets(Fitting):
             if free is None:
                 raise NotLanded(f"the way from {a} to {b} is not free again")
             ways.append({"from": a, "to": b, **free})
-        return {**said, "pairs": ways}
+        return {**said, "pairs": ways, **met}
 
     async def before(self, source: str, target: str, shape: Shape) -> JSON:
         return {}
@@ -107,6 +128,7 @@ class Rate(Packets):
 
     name = "rate"
     what = "rate"
+    settles = 0.05
     missing = "the kernel has no htb with u32 (CONFIG_NET_SCH_HTB, CONFIG_NET_CLS_U32)"
     capability = Slow
 
