@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +20,7 @@ from chaos.api import JSON, Fault, Landing, Launch, Selector
 from chaos.drivers.process import Process
 from chaos.drivers.process.fittings import fuse
 from chaos.drivers.process.target import ProcessTarget
-from chaos.errors import NotLanded
+from chaos.errors import HealFailed, NotLanded
 from chaos.faults.storage.bit_rot import BitRot
 from chaos.faults.storage.short_read import ShortRead
 from chaos.faults.storage.stale_metadata import StaleMetadata
@@ -273,6 +274,30 @@ async def test_a_member_that_is_started_again_is_lied_to_as_before(office: Any) 
             assert await at.ask("a", "read", "f") == [1]
             assert (await proof(landing))["given"] == 1
         assert await at.ask("a", "read", "f") == [0]
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_file_system_that_no_longer_answers_is_not_healed(
+    office: Any, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    monkeypatch.setattr(fuse, "ANSWER", 0.5)
+    fault = StaleMetadata(members=A)
+    async with office(fault) as at:
+        with pytest.raises(HealFailed, match="of a does not answer, and its program lives"):
+            async with at.broken(fault):
+                for server in servers():
+                    os.kill(int(server), how)
+
+
+async def test_what_a_member_changes_itself_is_no_lie(office: Any) -> None:
+    fault = StaleMetadata(members=A)
+    async with office(fault) as at:
+        async with at.broken(fault) as landing:
+            await at.ask("a", "write", "mine", [1, 2])
+            await at.ask("a", "size", ".")
+            assert await at.ask("a", "size", "mine") == 2
+        (view,) = landing.healed["views"]
+        assert view["hits"] == 0, view
 
 
 async def test_nobody_is_fitted_without_need(stage: Recorder, launch: Make) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import re
 import threading
 import time
@@ -202,9 +203,11 @@ class Lies:
                 if truth is not None:
                     self._hit(lie, path=path[1:], op="stat", truth="there", said="nothing")
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-            if truth is None or (truth.st_size, truth.st_mtime_ns) != (known[0].st_size, known[0].st_mtime_ns):
-                now = "nothing" if truth is None else {"bytes": truth.st_size}
-                self._hit(lie, path=path[1:], op="stat", truth=now, said={"bytes": known[0].st_size})
+            # What changed in a folder is told by its names; its times change by what the client does there itself.
+            same = truth is not None and (stat.S_ISDIR(truth.st_mode) or _dated(truth) == _dated(known[0]))
+            if not same:
+                now = "nothing" if truth is None else _dated(truth)
+                self._hit(lie, path=path[1:], op="stat", truth=now, said=_dated(known[0]))
             truth = known[0]
         assert truth is not None
         return truth
@@ -223,3 +226,8 @@ class Lies:
                 self._hit(lie, path=path[1:], op="list", truth=len(truth), said=len(said), differ=differ[:KEPT])
             return said
         return ask(real)
+
+
+def _dated(about: os.stat_result) -> dict[str, int]:
+    """What tells one version of a file from another."""
+    return {"bytes": about.st_size, "mtime_ns": about.st_mtime_ns}

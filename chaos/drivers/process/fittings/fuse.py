@@ -23,7 +23,7 @@ from chaos.api import JSON, Fault, Member, capability_of
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.spec import Program
 from chaos.drivers.process.supervisor import Supervisor
-from chaos.errors import NotLanded, Unsupported
+from chaos.errors import HealFailed, NotLanded, Unsupported
 from chaos.selection import select
 from chaos.storage import Lie, Views
 from chaos.trigger import regex
@@ -86,6 +86,7 @@ class Fuse(Fitting):
         view = self._views.get(program.name)
         if view is not None:
             view.member.close()
+            view.pid = pid
             with suppress(OSError):
                 view.namespace = os.stat(f"/proc/{pid}/ns/mnt").st_ino
                 view.mounted = mounted(pid, self.recipe.data)
@@ -119,15 +120,22 @@ class Fuse(Fitting):
         raise NotLanded(f"{member.name} sees the bare folder, and not the file system of the harness")
 
     async def lift(self, standing: Standing) -> list[JSON]:
-        """Tell the truth again."""
+        """Tell the truth again; HealFailed where somebody still looks through one that does not answer."""
         self._standing.pop(standing.order["number"], None)
-        said = []
+        said, mute = [], []
         for program in standing.programs:
             view = self._views[program]
             try:
                 said.append({"program": program, **await view.ask({"op": "lift", "number": standing.order["number"]})})
             except NotLanded:
                 said.append({"program": program, "ended": "with its program"})
+                if view.watched():
+                    mute.append(program)
+        if mute:
+            raise HealFailed(
+                f"the file system of {', '.join(mute)} does not answer, and its program lives",
+                undo="end the target: the file system ends with its program",
+            )
         return said
 
     async def tear_down(self) -> None:
@@ -165,7 +173,7 @@ class View:
 
     def __init__(self, program: str, process: subprocess.Popen[bytes], control: socket.socket, member: socket.socket):
         self.program, self.member = program, member
-        self.namespace, self.mounted = 0, False
+        self.namespace, self.mounted, self.pid = 0, False, 0
         self._process, self._control = process, control
         self._answers: dict[int, JSON] = {}
         self._news = anyio.Event()
@@ -227,6 +235,12 @@ class View:
         if number not in self._answers:
             raise NotLanded(f"the file system of {self.program} does not answer")
         return self._answers.pop(number)
+
+    def watched(self) -> bool:
+        """Whether its program lives."""
+        with suppress(OSError):
+            return os.stat(f"/proc/{self.pid}/ns/mnt").st_ino == self.namespace
+        return False
 
     def leave(self) -> None:
         """Its program has ended, and another one follows."""
