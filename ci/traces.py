@@ -28,6 +28,7 @@ KINDS = {
     "user": kernel.CLONE_NEWUSER,
 }
 SHARED = Path("/dev/shm")
+IMAGE = ".ext4"  # the end of the name of a disk's file
 PAUSE = 0.01  # between two looks at what nobody tells of
 
 
@@ -38,17 +39,19 @@ class Place(NamedTuple):
     links: frozenset[str]
     files: frozenset[str]
     groups: frozenset[str] = frozenset()
+    loops: frozenset[str] = frozenset()
 
     @classmethod
     def now(cls, *folders: Path) -> Place:
-        """Mounts and links of the host, the entries of shared memory and of these folders, and the control groups of
-        harnesses that have gone."""
+        """Mounts and links of the host, the entries of shared memory and of these folders, the control groups of
+        harnesses that have gone, and loop devices with the disks of runs."""
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
         return cls(
             mounts=frozenset(line.split()[4] for line in lines),
             links=frozenset(os.listdir("/sys/class/net")),
             files=frozenset(str(entry) for folder in (*folders, SHARED) for entry in folder.iterdir()),
             groups=frozenset(_groups()),
+            loops=frozenset(_loops()),
         )
 
     def added(self, later: Place) -> list[str]:
@@ -121,6 +124,13 @@ def _groups() -> Iterator[str]:
             for group in folder.glob(cgroups.run_name("*")):
                 if not Path("/proc", group.name.split("-")[1]).exists():
                     yield str(group)
+
+
+def _loops() -> Iterator[str]:
+    for file in Path("/sys/block").glob("loop*/loop/backing_file"):
+        with suppress(OSError):  # it was just freed
+            if (image := file.read_text().strip()).endswith(IMAGE):
+                yield f"{file.parts[3]} {image}"
 
 
 def _has_children() -> bool:

@@ -122,9 +122,12 @@ def _hold_a_namespace(kind: str) -> tuple[list[str], list[str]]:
 def test_what_was_added_is_named() -> None:
     before = Place(frozenset({"/"}), frozenset({"lo"}), frozenset())
     later = Place(
-        frozenset({"/", "/mnt"}), frozenset({"lo", "veth0"}), frozenset({"/tmp/x"}), frozenset({"/x/chaos-1-a"})
-    )
-    assert before.added(later) == ["mount /mnt", "link veth0", "file /tmp/x", "group /x/chaos-1-a"]
+        frozenset({"/", "/mnt"}), frozenset({"lo", "veth0"}), frozenset({"/tmp/x"}), frozenset({"/x/chaos-1-a"}),
+        frozenset({"loop7 /run/disks/0.ext4"}),
+    )  # fmt: skip
+    assert before.added(later) == [
+        "mount /mnt", "link veth0", "file /tmp/x", "group /x/chaos-1-a", "loop loop7 /run/disks/0.ext4",
+    ]  # fmt: skip
     assert later.added(before) == []
 
 

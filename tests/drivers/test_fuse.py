@@ -283,10 +283,12 @@ async def test_a_file_system_that_no_longer_answers_is_not_healed(
     monkeypatch.setattr(fuse, "ANSWER", 0.5)
     fault = StaleMetadata(members=A)
     async with office(fault) as at:
+        standing = at.broken(fault)
+        await standing.__aenter__()
+        for server in servers():
+            os.kill(int(server), how)
         with pytest.raises(HealFailed, match="of a does not answer, and its program lives"):
-            async with at.broken(fault):
-                for server in servers():
-                    os.kill(int(server), how)
+            await standing.__aexit__(None, None, None)
 
 
 async def test_what_a_member_changes_itself_is_no_lie(office: Any) -> None:

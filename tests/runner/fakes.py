@@ -57,6 +57,9 @@ class FakeTarget:
             self.code = await self._script(self)
             self.ended.set()
 
+    async def tap(self, rule: Any, names: Any) -> Any:
+        raise NotLanded("only the script says what is done to files")
+
     def members(self) -> tuple[Member, ...]:
         return tuple(self.alive)
 

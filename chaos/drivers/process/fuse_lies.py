@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 import re
+import stat
 import threading
 import time
 from collections.abc import Callable
