@@ -335,6 +335,12 @@ class Roster:
         nodes = set(fault.nodes)
         return frozenset({*fault.members, *nodes, *(m for m, d in self.members.items() if d.get("node") in nodes)})
 
+    def struck(self, fault: Struck) -> frozenset[str]:
+        """As `hit`; of a fault between sides the smaller one only, since the other goes on."""
+        if not fault.landed.get("sides"):
+            return self.hit(fault)
+        return self.hit(msgspec.structs.replace(fault, members=(), nodes=fault.whom))
+
     def ranks(self, names: frozenset[str]) -> bool:
         """Whether a rank, or the agent that holds one, is among them."""
         found = (self.members.get(name, {}) for name in names)

@@ -70,7 +70,8 @@ def _episodes(history: History, line: Lineage, faults: tuple[Struck, ...]) -> li
     for before, group in pairwise(line.groups):
         declared = [e for e in history.of("failure.detected") if before.seq < e.seq < group.seq]
         unspent = [f for f in faults if f.injecting.seq < group.seq and f.landed.seq not in spent]
-        unspent += _again(history, (f for f in faults if f.landed.seq in spent), before, declared)
+        again = [f for f in faults if f.landed.seq in spent]
+        unspent += _again(history, again, before, declared) or _still(history, line, roster, again, before, declared)
         causes = _causes(line, roster, unspent, declared, group)
         open_ = episodes[-1] if episodes else None
         if open_ is not None and open_.groups[-1] is before and not _worked(line, before):
@@ -97,6 +98,38 @@ def _again(history: History, faults: Iterable[Struck], before: Group, declared: 
         if hits and (fault.healed is None or fault.healed.seq > hits[0].seq):
             found.append(msgspec.structs.replace(fault, landed=hits[-1], injecting=hits[-1]))
     return found
+
+
+def _still(
+    history: History, line: Lineage, roster: Roster, faults: list[Struck], before: Group, declared: list[Event]
+) -> list[Struck]:
+    """Faults that stood on after a recovery and that the next group died of too, as of a disk that stays full.
+
+    Their second strike is no event of its own: it is dated from the death, or else the declaration, of a member hit.
+    A fault whose heal tells how often it took effect explains no more failures than that.
+    """
+    found = []
+    for fault in faults:
+        if fault.instant or (fault.healed is not None and fault.healed.seq < before.seq):
+            continue
+        hit = roster.struck(fault)
+        accused = next((e for e in declared if e.get("member") in hit or roster.node(e.get("member")) in hit), None)
+        if accused is None or not _enough(history, line, fault, before):
+            continue
+        gone = history.of("member.exited", member=accused.get("member"))
+        sign = next((e for e in gone if before.seq < e.seq < accused.seq), accused)
+        found.append(msgspec.structs.replace(fault, landed=sign, injecting=sign))
+    return found
+
+
+def _enough(history: History, line: Lineage, fault: Struck, before: Group) -> bool:
+    """Whether it took effect more often than it was recovered from until `before`, as far as its heal tells."""
+    hits = (fault.healed.get("evidence") or {}).get("hits") if fault.healed else None
+    if not isinstance(hits, int):
+        return True
+    failures = [e.seq for e in history.of("failure.detected") if fault.landed.seq < e.seq < before.seq]
+    formed = [g.seq for g in line.groups if fault.landed.seq < g.seq <= before.seq]
+    return hits > sum(1 for a, b in pairwise([fault.landed.seq, *formed]) if any(a < f < b for f in failures))
 
 
 def _causes(line: Lineage, roster: Roster, faults: list[Struck], declared: list[Event], group: Group) -> list[Struck]:
@@ -198,7 +231,7 @@ def _declared(history: History, episode: _Episode) -> Event | None:
         return episode.declared
     if episode.faults:
         for event in history.of("failure.detected"):
-            if since < event.seq < until:
+            if since <= event.seq < until:  # equal where the declaration is the first sign of a fault's second strike
                 return event
     return next((g.forming for g in episode.groups if g.forming and g.forming.seq > since), None)
 

@@ -166,6 +166,71 @@ def test_a_freeze_that_was_sat_out_is_not_taken_for_the_cause_of_the_next_recove
     assert (first.need, second.faults) == (Need.NONE, ("process.kill",))
 
 
+def full_disk(*, hits: Any = None, second: str = "worker-n1", healed: float = 5.0) -> tuple[Recovery, ...]:
+    """A fault that stands for `healed` seconds; the next group does three steps and one of its members fails, too."""
+    tape = running()
+    tape.fault("storage.full", "worker-n1", instant=False)
+    tape.detect("worker-n1")
+    tape.reform(2, 4, 1, 20).train(21, 23, epoch=2)
+    if healed < 1.5:
+        tape.heal("storage.full")
+        tape.train(24, 34, epoch=2)
+    tape.wait(0.1).add("member.exited", second, member=second, code=1)
+    tape.wait(0.2).detect(second)
+    if healed >= 1.5:
+        tape.add("fault.healed", "fault:storage.full", kind="storage.full", evidence={"hits": hits} if hits else {})
+    tape.reform(3, 4, 1, 20).train(21, 60, epoch=3).done(60)
+    return measure(tape.history)
+
+
+@pytest.mark.parametrize("hits", [None, 2, 7])
+def test_a_fault_that_stands_and_strikes_again_explains_the_next_failure_too(hits: int | None) -> None:
+    first, again = full_disk(hits=hits)
+    assert (first.need, first.lost_steps) == (Need.FAILURE, 10)
+    assert (again.need, again.faults, again.frontier) == (Need.FAILURE, ("storage.full",), 23)
+    assert again.detect == near(0.2), "the second strike is dated from the death"
+
+
+def test_a_second_strike_that_shows_only_in_a_declaration_is_dated_from_it() -> None:
+    tape = running()
+    tape.fault("storage.full", "worker-n1", instant=False)
+    tape.detect("worker-n1")
+    tape.reform(2, 4, 1, 20).train(21, 23, epoch=2)
+    seq = tape.detect("worker-n1", "hang")
+    tape.add("member.exited", "worker-n1", member="worker-n1", code=1)
+    tape.reform(3, 4, 1, 20).train(21, 60, epoch=3)
+    _, again = measure(tape.history)
+    assert (again.need, again.evidence["began"], again.detect) == (Need.FAILURE, seq, 0.0)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"second": "worker-n2"},  # whom the fault did not touch
+        {"hits": 1},  # it took effect once only
+        {"healed": 1.0},  # work went on after the heal
+    ],
+)
+def test_a_failure_that_the_standing_fault_has_no_part_in_stays_unprovoked(other: dict[str, Any]) -> None:
+    _, second = full_disk(**other)
+    assert (second.need, second.faults) == (Need.UNPROVOKED, ())
+
+
+def test_the_larger_side_of_a_partition_that_stands_is_not_touched_by_it() -> None:
+    for second, need in (("worker-n1", Need.UNPROVOKED), ("agent-n3", Need.FAILURE)):
+        tape = running()
+        sides = [["n0", "n1", "n2"], ["n3"]]
+        tape.add("fault.injecting", "fault:cut", members=[], nodes=["n0", "n1", "n2", "n3"])
+        tape.add(
+            "fault.landed", "fault:cut", members=[], nodes=["n0", "n1", "n2", "n3"], sides=sides, evidence={"x": 1}
+        )
+        tape.detect("agent-n3")
+        tape.reform(2, 3, 1, 20, was=4).train(21, 30, epoch=2, world=3)
+        tape.detect(second)
+        tape.reform(3, 3, 1, 20).train(21, 60, epoch=3, world=3)
+        assert measure(tape.history)[1].need is need
+
+
 def test_a_warned_preemption_is_measured_from_its_injection() -> None:
     tape = running()
     injected = tape.add("fault.injecting", "fault:preempt", members=["agent-n2"], nodes=["n2"])
