@@ -67,7 +67,6 @@ class Pace:
         if world < 2 or len(self._now) < world or min(map(self._steps, self._now)) < WINDOW:
             return None
         means = {rank: self._means(rank) for rank in self._now}
-        print("MEANS", {r: (round(m[0] * 1e3), round(m[1] * 1e3)) for r, m in means.items()}, flush=True)
         self._since = dict(self._now)
         told = None
         for index, span in enumerate(SPANS):
