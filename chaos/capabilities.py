@@ -62,6 +62,10 @@ class Limits(Protocol):
         """Grant a process no more than `size` bytes of address space (0: what it has now; None: as much as before).
         `{size, limit}`: what it has, and what it may have. NotLanded when it has gone."""
 
+    async def how_it_ended(self, member: Member) -> JSON:
+        """Wait until a member that was limited has ended. `{code, said}`: its exit code, null where nobody could tell,
+        and the first line of its log since the limit that tells of missing memory, or null."""
+
 
 @runtime_checkable
 class Clocks(Protocol):

@@ -23,6 +23,7 @@ from chaos.drivers.process import Process, cgroups
 from chaos.errors import NotLanded
 from chaos.faults.compute.straggler import Straggler
 from chaos.faults.process.cgroup_freeze import CgroupFreeze
+from chaos.faults.process.kill import Kill
 from chaos.faults.process.oom import Oom
 from chaos.testing import Recorder
 
@@ -50,6 +51,28 @@ EATER = """
         inside.hello("worker", role="program", rank=0)
         eaten = []
         signal.signal(signal.SIGUSR2, lambda *_: eaten.append(b"x" * (8 << 20)))
+        inside.emit("worker.runs")
+    while True:
+        signal.pause()
+"""
+# Is done when it is told to.
+DONE_SOON = """
+    import os, signal
+    from chaos import inside
+    signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
+    inside.hello(os.environ["CHAOS_MEMBER"], role="program")
+    inside.emit("it.runs")
+    while True:
+        signal.pause()
+"""
+# Starts a worker that is done when it is told to, and never looks after it.
+NEGLECTFUL = """
+    import os, signal
+    from chaos import inside
+    inside.hello("agent", role="agent")
+    if os.fork() == 0:
+        signal.signal(signal.SIGUSR2, lambda *_: os._exit(0))
+        inside.hello("worker", role="program", rank=0)
         inside.emit("worker.runs")
     while True:
         signal.pause()
@@ -244,6 +267,29 @@ async def test_without_control_groups_an_allocation_fails_inside_the_program(sta
         assert "nobody was killed" in landing.evidence["mechanism"]
         assert (await stage.until("member.exited", "worker")).get("code") in (1, None)
         await stage.until_line("agent", "MemoryError")
+
+
+async def test_a_program_that_is_done_had_no_allocation_that_failed(stage: Recorder, launch: Make) -> None:
+    fault = Oom(members=EVERYBODY, by="address-space", within=20.0)
+    async with opened(launch({"a": DONE_SOON}), stage, fault) as target:
+        await stage.until("it.runs")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_nudge, target, member(target, "a"))
+            with pytest.raises(NotLanded, match="a has ended by itself, with code 0"):
+                async with fault.inject(target, hit(member(target, "a"))):
+                    pass
+            tasks.cancel_scope.cancel()
+
+
+async def test_who_has_ended_by_itself_was_not_killed_although_nobody_has_looked(stage: Recorder, launch: Make) -> None:
+    async with opened(launch({"agent": NEGLECTFUL}), stage) as target:
+        await stage.until("worker.runs")
+        worker = member(target, "worker")
+        await target.signal(worker, signal.SIGUSR2)
+        await target.wait_state(worker, "Z", 20.0)
+        with pytest.raises(NotLanded, match="gone before SIGKILL could be sent"):
+            async with Kill(members=EVERYBODY).inject(target, hit(worker)):
+                pass
 
 
 async def test_a_program_that_needs_no_memory_has_no_oom_and_keeps_its_limit(stage: Recorder, launch: Make) -> None:

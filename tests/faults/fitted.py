@@ -20,6 +20,7 @@ class FittedTarget(FakeTarget):
     def __init__(self, *args: Any, controllers: tuple[str, ...] = ("cpu", "memory", "freezer"), **more: Any) -> None:
         super().__init__(*args, **more)
         self.idle: frozenset[str] = frozenset()
+        self.ending: JSON = {"code": 1, "said": None}
         self.stuck = False  # what is limited stays limited
         self.limited: dict[tuple[str, str], float] = {}
         self.kills: dict[str, int] = {}
@@ -79,6 +80,10 @@ class FittedTarget(FakeTarget):
             if member.name not in self.idle:
                 self._out_of_memory(member)
         return {"size": 1, "limit": size}
+
+    async def how_it_ended(self, member: Member) -> JSON:
+        await anyio.lowlevel.checkpoint()
+        return self.ending
 
     # --- Devices
 

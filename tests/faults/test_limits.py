@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import nullcontext
 from typing import Any
 
 import anyio
@@ -114,6 +115,41 @@ async def test_without_groups_the_address_space_is_limited_and_the_evidence_says
     alone, fault = FittedTarget(controllers=("cpu",)), Oom(members=RANK_1)
     async with fault.inject(alone, *hit(fault, alone)) as landing:
         assert "nobody was killed" in landing.evidence["mechanism"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "lands"),
+    [
+        (0, None, False), (None, None, False), (-signal.SIGTERM, None, False), (-signal.SIGKILL, None, False),
+        (1, None, True), (-signal.SIGABRT, None, True), (-signal.SIGSEGV, None, True),
+        (None, "MemoryError", True), (0, "MemoryError", True),
+    ],
+)  # fmt: skip
+async def test_an_end_that_tells_of_no_missing_memory_is_no_proof(
+    fitted: FittedTarget, hit: Hit, code: int | None, said: str | None, lands: bool
+) -> None:
+    fitted.ending = {"code": code, "said": said}
+    fault = Oom(members=RANK_1, by="address-space")
+    with nullcontext() if lands else pytest.raises(NotLanded, match="worker-n1 has ended by itself"):
+        async with fault.inject(fitted, *hit(fault, fitted)) as landing:
+            assert landing.evidence["members"][0]["code"] == code
+
+
+async def test_a_kill_of_before_is_none_of_this_fault(fitted: FittedTarget, hit: Hit) -> None:
+    fitted.kills, fitted.idle = {"worker-n1": 3}, frozenset({"worker-n1"})
+    fault = Oom(members=RANK_1, by="group")
+    with pytest.raises(NotLanded, match="nobody was killed"):
+        async with fault.inject(fitted, *hit(fault, fitted)):
+            pass
+
+
+async def test_a_restart_loop_counts_no_member_that_had_ended_by_itself(target: FakeTarget, hit: Hit) -> None:
+    fault = RestartLoop(members=NODE_1)
+    chosen = hit(fault, target)
+    target.end("worker-n1")
+    async with fault.inject(target, *chosen) as landing:
+        assert [m["member"] for m in landing.evidence["members"]] == ["agent-n1"]
+    assert landing.healed["kills"] == {"agent-n1": 1, "worker-n1": 0}
 
 
 async def test_a_restart_loop_kills_whoever_comes_back_until_the_heal(target: FakeTarget, hit: Hit) -> None:

@@ -60,7 +60,8 @@ class Processes:
     async def signal(self, member: Member, signum: int) -> None:
         live = self.live.get(member.pid)
         try:
-            if live is None or not live.signal(signum):
+            # One that has ended takes signals until its parent has looked; none of them ended it.
+            if live is None or not live.alive() or not live.signal(signum):
                 raise NotLanded(f"{member.name} (process {member.pid}) has already gone")
         except PermissionError as error:
             raise Unsupported(f"no right to signal {member.name} (process {member.pid}): {error}") from error

@@ -91,6 +91,11 @@ class ProcessTarget(Hooking, Limiting, Listening, Processes):
     def data_root(self) -> Path:
         return self._recipe.data
 
+    def log_of(self, member: Member) -> Path | None:
+        live = self.live.get(member.pid)
+        name = self._log_of(live) if live else ""
+        return self._recipe.logs / Path(name).name if name else None
+
     def devices(self) -> tuple[Device, ...]:
         return self._spec.bound()
 
@@ -283,6 +288,7 @@ class ProcessTarget(Hooking, Limiting, Listening, Processes):
         os.close(live.pidfd)
         if live.started:
             self._ended[live.program] = code
+        self.has_ended(pid, code)
         self._tell()
 
     async def _exit_code(self, live: Live) -> int | None:

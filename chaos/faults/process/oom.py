@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Literal, Protocol, cast, runtime_checkable
@@ -16,6 +17,7 @@ from chaos.faults.process._signals import GONE, members_of
 from chaos.faults.process.kill_agent import Supervised
 
 LOOK = 0.01
+SENT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL)  # by somebody: no failed allocation ends so
 
 
 @runtime_checkable
@@ -37,8 +39,8 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
     (MemoryError), and most end by that. The limit stands until the heal, so that whoever is started again in the same
     group meets it again.
 
-    Proof: the kernel has counted a kill in the group, and a process has gone; or the member has ended by itself after
-    its address space was used up.
+    Proof: the kernel has counted a kill in the group, and a process has gone; or the member has failed after its
+    address space was used up: its exit code says so, or a line of its log that tells of missing memory.
 
     Heal: the limit is lifted.
     """
@@ -80,10 +82,11 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
         try:
             said: list[JSON] = []
             alive = target.members()
+            before = {m.pid: target.account(m, "memory").get("oom_kills", 0) for m in members}
             for member in members:
                 said.append(await target.restrict(member, "memory", self.limit))
                 limited.append(member)
-            counts = [await self._killed(target, member) for member in members]
+            counts = [await self._killed(target, member, before[member.pid]) for member in members]
             landing.evidence = {
                 "mechanism": "limit of a control group", "gone": await self._gone(target, alive),
                 "members": [{**one, **count} for one, count in zip(said, counts, strict=True)],
@@ -93,9 +96,10 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
             with anyio.CancelScope(shield=True):
                 landing.healed = await lift_all(target, limited, "memory")
 
-    async def _killed(self, target: Grouped, member: Member) -> JSON:
+    async def _killed(self, target: Grouped, member: Member, before: int) -> JSON:
+        """What is counted once it is more than `before`: a group outlives those that were killed in it."""
         with anyio.move_on_after(self.within):
-            while not (now := target.account(member, "memory")).get("oom_kills"):  # noqa: ASYNC110
+            while (now := target.account(member, "memory")).get("oom_kills", 0) <= before:  # noqa: ASYNC110
                 await anyio.sleep(LOOK)
             return now
         raise NotLanded(f"{member.name} has not asked for memory in {self.within:g} s: nobody was killed")
@@ -115,15 +119,10 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
             said = [
                 {"member": m.name, "pid": m.pid, **await target.limit_address_space(m, self.limit)} for m in members
             ]
-            for member in members:
-                try:
-                    await target.wait_state(member, GONE, self.within)
-                except NotLanded as error:
-                    raise NotLanded(
-                        f"{member.name} did without more memory for {self.within:g} s, or bore it"
-                    ) from error
+            ends = [await self._failed(target, member) for member in members]
             landing.evidence = {
-                "mechanism": "limit of the address space: an allocation failed, nobody was killed", "members": said,
+                "mechanism": "limit of the address space: an allocation failed, nobody was killed",
+                "members": [{**one, **end} for one, end in zip(said, ends, strict=True)],
             }  # fmt: skip
             yield landing
         finally:
@@ -132,3 +131,16 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
                 for member in members:
                     with suppress(NotLanded):  # it has gone
                         await target.limit_address_space(member, None)
+
+    async def _failed(self, target: Limited, member: Member) -> JSON:
+        """How it ended. Who is done, or is told to go, ends as well: that is no allocation that failed."""
+        try:
+            await target.wait_state(member, GONE, self.within)
+        except NotLanded as error:
+            raise NotLanded(f"{member.name} did without more memory for {self.within:g} s, or bore it") from error
+        end = await target.how_it_ended(member)
+        code: int | None = end["code"]
+        if end["said"] is None and (not code or -code in SENT):
+            how = "nobody can tell by what" if code is None else f"with code {code}"
+            raise NotLanded(f"{member.name} has ended by itself, {how}: nothing says that an allocation failed")
+        return end

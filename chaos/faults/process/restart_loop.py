@@ -40,8 +40,8 @@ class RestartLoop(Fault[Supervised], frozen=True, kw_only=True):
     @asynccontextmanager
     async def inject(self, target: Supervised, *hit: Selection) -> AsyncIterator[Landing]:
         members = members_of(hit[0])
-        kills = dict.fromkeys((member.name for member in members), 1)
         reached = await send(target, members, signal.SIGKILL)
+        kills = {member.name: int(member in reached) for member in members}
         killed = {member.pid for member in members}
         last: list[JSON] = []
 
