@@ -66,14 +66,19 @@ class Place(NamedTuple):
 def stand_apart() -> None:
     """Once, in a process with one thread and no children; it gets a /dev/shm of its own, too. Where user namespaces
     are closed there is nothing to count: nobody can make one then."""
-    kernel.syscall("prctl", kernel.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
+    adopt()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with suppress(kernel.Refused):
         kernel.enter_user_namespace(kernel.CLONE_NEWNS)
         kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         kernel.mount("tmpfs", str(SHARED), "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "mode=1777")
         kernel.enter_user_namespace()  # in whose counters that mount namespace is not
+
+
+def adopt() -> None:
+    """The orphans only: whoever calls this keeps all rights, for what needs them (disks, control groups)."""
+    kernel.syscall("prctl", kernel.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
 
 
 def born() -> None:

@@ -16,13 +16,15 @@ from pathlib import Path
 import pytest
 
 from chaos.drivers.process.fittings.disk import missing
-from ci.traces import await_nothing, born, end_descendants, stand_apart
+from ci.traces import Place, adopt, await_no_process, await_nothing, born, end_descendants, stand_apart
 
 from .conftest import need_user_namespaces
+from .fitted import FAULTS
 
 pytestmark = pytest.mark.slow
 
 HARNESS = Path(__file__).with_name("harness.py")
+FITTED = Path(__file__).with_name("fitted.py")
 TALKERS = Path(__file__).with_name("talkers.py")
 ROOT = Path(__file__).parents[2]
 ROUNDS = 20
@@ -133,6 +135,46 @@ def test_a_harness_killed_without_a_lab_leaves_no_short_path_to_its_long_one(tmp
         harness.wait()
         assert gone(f"{deep}/run", within=2.0) == []
         assert list(temporary.iterdir()) == [], f"killed after {moment:.3f} s"
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_harness_killed_while_a_fault_stands_leaves_nothing_of_what_its_members_were_fitted_with(
+    name: str, tmp_path: Path
+) -> None:
+    need_user_namespaces()
+    with multiprocessing.get_context("spawn").Pool(1, initializer=adopt) as apart:
+        left = apart.apply(_what_a_fitted_run_leaves, (name, tmp_path))
+    if left[:1] == ["refused"]:
+        pytest.skip(left[1])
+    assert left == []
+
+
+def _what_a_fitted_run_leaves(name: str, folder: Path) -> list[str]:
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    before = Place.now(temporary)
+    command = [sys.executable, str(FITTED), name, str(folder / "run")]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, preexec_fn=born) as harness:
+        assert harness.stdout is not None
+        said, _, why = harness.stdout.readline().decode().strip().partition(" ")
+        if said != "stands":
+            return ["refused", f"{name}: {why}"] if said == "refused" else [f"it said {said or 'nothing'} {why}"]
+        harness.kill()
+        harness.wait()
+        deadline = time.monotonic() + 2.0
+        try:
+            left = await_no_process(deadline)
+            while (more := ours(before.added(Place.now(temporary)), folder)) and time.monotonic() < deadline:
+                time.sleep(0.02)
+            return left + more
+        finally:
+            end_descendants()
+
+
+def ours(added: list[str], folder: Path) -> list[str]:
+    """Others on this machine come and go meanwhile: in shared memory, with links and disks of their own."""
+    return [line for line in added if not line.startswith(("file", "loop", "link")) or str(folder) in line]
 
 
 @pytest.mark.timeout(120)
