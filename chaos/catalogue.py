@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
+import msgspec
 from msgspec import NODEFAULT
 from msgspec import inspect as mi
 
@@ -38,6 +39,7 @@ WORDS: Mapping[str, type] = {
     "at": At, "every": Every, "poisson": Poisson, "event": OnEvent, "point": OnPoint, "file": OnFile,
     "phase": OnPhase, "log": OnLog, "probe": OnProbe, "after": After,
 }  # fmt: skip
+ANY = mi.AnyType()
 _WRITE = {"duration": format_duration, "ratio": format_ratio, "size": format_size}
 
 
@@ -174,8 +176,14 @@ def _written(value: Any, kind: mi.Type) -> str:
         return _WRITE[unit](value)
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Selector):
+        value = msgspec.to_builtins(value)  # without what it leaves open
+        if not value:
+            return "every member"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_written(one, ANY)}' for key, one in value.items())}}}"
     if isinstance(value, tuple | list | frozenset):
-        return f"[{', '.join(map(str, value))}]"
+        return f"[{', '.join(_written(one, ANY) for one in value)}]"
     return str(getattr(value, "value", value))
 
 

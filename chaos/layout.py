@@ -14,10 +14,7 @@ from chaos.errors import NotLanded, Unsupported
 NUMBER = "{number}"
 
 # Which generation: by its number, or counted back from the newest that is committed.
-Which = (
-    Annotated[int, Meta(ge=0)]
-    | Annotated[str, Meta(pattern=r"^newest(-\d+)?$", description="newest, newest-1, … or a number")]
-)
+Which = Annotated[int, Meta(ge=0)] | Annotated[str, Meta(pattern=r"^newest(-\d+)?$", description="newest, newest-1, …")]
 Part = Literal["shard", "manifest", "marker"]
 
 

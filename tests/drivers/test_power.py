@@ -216,6 +216,23 @@ async def test_a_power_cut_loses_exactly_what_was_not_synced(
     assert not attached(made.folder)
 
 
+@pytest.mark.parametrize("mechanism", ["fsshutdown", "replay"])
+async def test_a_disk_that_nobody_uses_has_not_lost_its_power(
+    stage: Recorder, launch: Make, mechanism: Literal["fsshutdown", "replay"]
+) -> None:
+    need_disks(mechanism)
+    fault = PowerCut(members=Selector(nodes=("n-w",)), disk="dikc", mechanism=mechanism)
+    made = fitted(launch({"w": WRITER.replace('"disk")', '"")')}, node="n-", nodes=[{"name": "n-w"}]), fault)
+    async with Process().open(made, stage) as target:
+        await target.wait_ready()
+        await stage.until("it.runs")
+        assert isinstance(target, PoweredDisks)
+        hit = select(fault.selectors(), Process().slots(made.spec), target.members(), ("n-w",))
+        with pytest.raises(NotLanded, match="nothing lay on dikc"):
+            async with fault.inject(target, *hit):
+                pass
+
+
 async def test_a_disk_that_somebody_else_uses_is_not_cut_off_from_him(stage: Recorder, launch: Make) -> None:
     need_disks()
     other = """

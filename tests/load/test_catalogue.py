@@ -68,7 +68,17 @@ def test_an_unknown_kind_is_answered_with_a_near_miss(registry: Registry) -> Non
 def test_a_setting_that_says_what_it_is_is_explained_so() -> None:
     text = explain("checkpoint.corrupt", Registry())
     assert re.search("path +a glob below the target's data; optional", text)
-    assert re.search("generation +a whole number or newest, newest-1, … or a number; default newest", text)
+    assert re.search("generation +a whole number or newest, newest-1, …; default newest", text)
+
+
+@pytest.mark.parametrize("kind", [*Registry().kinds("faults"), *Registry().kinds("probes"), *WORDS])
+def test_a_default_is_written_as_it_would_be_in_an_experiment(kind: str) -> None:
+    assert not re.search(r"default .*[(<=']", explain(kind))
+
+
+def test_the_default_of_a_selector_says_whom_it_means() -> None:
+    assert "members  a selector; default every member\n" in explain("storage.error")
+    assert "cut-from  a selector; default {roles: [store]}\n" in explain("writer.two-leaders")
 
 
 def test_words_of_an_experiment_are_explained_from_their_types(registry: Registry) -> None:
