@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
-from chaos.training import Group, Struck, few, job_over, lineage, listed, strikes
+from chaos.training import Group, Struck, few, job_over, lineage, listed, standstill, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -15,8 +15,9 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
 
     Progress is a step beyond the frontier at the fault, completed by every rank of a group. A target that the fault
     itself ended has neither recovered nor said that it cannot. Failures of their own kind: survivors that hang, more
-    than `restarts` re-formations in a row that no new fault explains and that bring no progress (a restart loop), and a
-    job that is neither at work nor at its end (half-dead).
+    than `restarts` re-formations in a row that no new fault explains and that bring no progress, or failures of one
+    member that leave the job without progress (a restart loop), and a job that is neither at work nor at its end
+    (half-dead).
     """
 
     id: ClassVar[str] = "T11"
@@ -29,11 +30,8 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
         if loop := self._loop(history, faults) or self._never_formed(history, faults):
             return loop
         if hung := history.first("target.hung"):
-            return failed(
-                f"hang of survivors: no progress for {hung.get('seconds')} s while "
-                f"{listed(hung.get('alive') or ['nobody'])} were alive; their stacks are in the logs",
-                few([*(f.landed.seq for f in faults), hung.seq]),
-            )
+            reason, shown = standstill(history, hung, self.restarts)
+            return failed(reason, few([*(f.landed.seq for f in faults), *(e.seq for e in shown), hung.seq]))
         if not faults:
             return unknown("no fault landed")
         evidence: list[int] = []

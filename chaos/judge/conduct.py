@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Planned
 from chaos.result import Check, Kind, Need, Recovery
-from chaos.training import few, listed
+from chaos.training import few, listed, standstill
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -88,12 +88,8 @@ def _complete(history: History) -> Verdict:
 
 def _progress(history: History) -> Verdict:
     if hung := history.first("target.hung"):
-        alive = listed(hung.get("alive") or ["nobody"])
-        return failed(
-            f"hang of survivors: no progress for {hung.get('seconds')} s while {alive} were alive; "
-            "their stacks are in the logs",
-            (hung.seq,),
-        )
+        reason, shown = standstill(history, hung)
+        return failed(reason, few([*(e.seq for e in shown), hung.seq]))
     last = history.last("step.completed") or history.last("request.completed")
     assert last is not None
     return passed("the target never stopped making progress for longer than the stall limit", (last.seq,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from judge.histories import Tape, killed_and_restarted
 
 from chaos.invariants.bounded_detection import BoundedDetection
@@ -256,6 +257,41 @@ class TestBoundedRecovery:
         assert verdict.outcome is Outcome.FAIL
         assert verdict.reason.startswith("hang of survivors: no progress for 30.0 s while worker-n0, worker-n2")
         assert verdict.evidence == (fault, hung)
+
+    def test_a_single_survivor_was_alive(self) -> None:
+        tape = running()
+        tape.fault("process.freeze", "worker-n1", instant=False)
+        tape.wait(30).add("target.hung", seconds=30.0, alive=["supervisor"])
+        assert "while supervisor was alive" in RECOVER.check(tape.history).reason
+
+    @pytest.mark.parametrize("kind", ["member.exited", "failure.detected"])
+    def test_a_member_that_dies_again_and_again_before_any_group_is_formed_is_a_restart_loop(self, kind: str) -> None:
+        tape = running()
+        fault = tape.fault("process.kill", "worker-n1")
+        for _ in range(4):  # the first is the kill itself
+            tape.add(kind, member="worker-n1", code=1)
+        early = Tape()
+        early.events, early.t, early.count = [*tape.events], tape.t, tape.count
+        early.wait(30).add("target.hung", seconds=30.0, alive=["supervisor"])
+        assert RECOVER.check(early.history).reason.startswith("hang of survivors")
+        last = tape.add(kind, member="worker-n1", code=1)
+        hung = tape.wait(30).add("target.hung", seconds=30.0, alive=["supervisor"])
+        verdict = RECOVER.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert verdict.reason == "restart loop: worker-n1 failed 5 times in a row without a step in between"
+        assert verdict.evidence[0] == fault
+        assert verdict.evidence[-2:] == (last, hung)
+
+    def test_deaths_by_a_fault_that_stands_or_with_steps_in_between_are_no_loop(self) -> None:
+        for stands in (True, False):
+            tape = running()
+            tape.fault("process.restart-loop", "worker-n1", instant=not stands)
+            for step in range(31, 37):
+                tape.add("member.exited", member="worker-n1", code=-9)
+                if not stands:
+                    tape.step(step)
+            tape.wait(30).add("target.hung", seconds=30.0, alive=["supervisor"])
+            assert RECOVER.check(tape.history).reason.startswith("hang of survivors")
 
     def test_a_job_that_ends_with_an_error_in_time_passes(self) -> None:
         tape = running()

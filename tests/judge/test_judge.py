@@ -441,6 +441,15 @@ class TestRun:
         assert check(result, "progress").verdict.reason.startswith("hang of survivors")
         assert result.exit is Exit.FAIL
 
+    def test_a_member_that_dies_again_and_again_is_no_hang(self) -> None:
+        tape = Tape().start().train(1, 30)
+        for _ in range(4):
+            tape.add("member.exited", member="worker-n1", code=1)
+        tape.wait(30).add("target.hung", seconds=30.0, alive=["supervisor"])
+        tape.add("run.ended", reason="hung")
+        verdict = check(judge(contract(), tape.history), "progress").verdict
+        assert verdict.reason == "restart loop: worker-n1 failed 4 times in a row without a step in between"
+
     @pytest.mark.parametrize(("signal", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 130)])
     def test_an_interrupted_run_keeps_the_exit_code_of_the_shell(self, signal: str, code: int) -> None:
         tape = Tape().start().train(1, 5)
