@@ -353,6 +353,8 @@ def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
     frontier, _ = line.frontier(fault.landed)
     beyond, over = line.progress(frontier, fault.landed.seq), job_over(history, fault)
     shown = over or (beyond.last if beyond else history.first("job.completed", after=fault.landed.seq))
+    ended = _ended(history, fault)
+    shown = None if ended else shown
     group = line.group_at(fault.landed.seq)
     hit = Roster(history).hit(fault)
     waited = max(shown.t - fault.landed.t, 0.0) if shown else None
@@ -376,6 +378,18 @@ def _untouched(history: History, line: Lineage, fault: Struck) -> Recovery:
         lost_steps=0 if shown else None,
         lost_samples=0 if shown else None,
         lost_seconds=0.0 if shown else None,
-        note=went_on if shown else "no group was formed after it",
-        evidence={"began": fault.landed.seq, **({"resume": shown.seq} if shown else {})},
+        note=went_on if shown else "it ended the target" if ended else "no group was formed after it",
+        evidence={
+            "began": fault.landed.seq,
+            **({"resume": shown.seq} if shown else {}),
+            **({"ended": ended.seq} if ended else {}),
+        },
     )
+
+
+def _ended(history: History, fault: Struck) -> Event | None:
+    """The end of the target, where a signal of the fault brought it: what its orphans still did is no recovery."""
+    end = history.first("target.finished", after=fault.landed.seq)
+    if end is None or (end.get("code") or 0) >= 0 or end.get("member") not in fault.members:
+        return None
+    return None if history.last("job.completed", before=end.seq) else end

@@ -117,9 +117,13 @@ def story(recovery: Recovery) -> str:
         " and ".join(map(clean, recovery.faults)),
         f"on {names(recovery.members)}" if recovery.members else "",
         f"({before} → {after} ranks, epoch {number(recovery.epoch)}, generation {number(recovery.generation)})",
-        "" if recovery.complete else "– not over when the run ended",
+        "" if recovery.complete else f"– {_unfinished(recovery)}",
     ]
     return " ".join(filter(None, parts))
+
+
+def _unfinished(recovery: Recovery) -> str:
+    return "it ended the target" if "ended" in recovery.evidence else "not over when the run ended"
 
 
 def _efficiency(result: Result) -> str:

@@ -141,6 +141,28 @@ def test_a_fault_that_costs_nothing_needed_no_recovery() -> None:
     assert "no recovery was needed" in found.note
 
 
+@pytest.mark.parametrize("code", [-9, 1])
+def test_a_fault_that_ended_the_target_was_not_harmless_whatever_its_orphans_still_did(code: int) -> None:
+    tape = running()
+    tape.fault("process.kill", "supervisor")
+    end = tape.add("target.finished", code=code, member="supervisor")
+    tape.train(31, 40).add("run.ended", reason="finished")
+    found = only(tape)
+    if code > 0:  # it ended by itself
+        assert found.need is Need.NONE
+        return
+    assert (found.need, found.complete, found.restored, found.lost_steps) == (Need.FAILURE, False, None, None)
+    assert (found.note, found.evidence["ended"]) == ("it ended the target", end)
+
+
+def test_a_target_that_is_killed_when_its_job_is_done_has_nothing_to_recover() -> None:
+    tape = running()
+    tape.fault("process.kill", "supervisor")
+    tape.add("job.completed", step=30)
+    tape.add("target.finished", code=-9, member="supervisor")
+    assert only(tape).need is Need.NONE
+
+
 def test_a_harmless_fault_long_before_is_not_taken_for_the_cause_of_the_next_recovery() -> None:
     tape = running()
     tape.fault("harmless", "coordinator-1")

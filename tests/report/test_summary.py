@@ -89,6 +89,14 @@ def test_an_unfinished_recovery_is_told_as_such(events: list[Event], history: Hi
     assert line_with(text, "  restart ").split() == ["restart", "–"]
 
 
+def test_a_fault_that_ended_the_target_is_not_said_to_have_needed_no_recovery(red: Result, history: History) -> None:
+    end = Recovery(
+        need=Need.FAILURE, faults=("process.kill",), members=("supervisor",), evidence={"began": 1, "ended": 2}
+    )
+    text = summary(msgspec.structs.replace(red, recoveries=(end,)), history)
+    assert line_with(text, "Recovery after process.kill on supervisor").endswith("– it ended the target")
+
+
 def test_other_episodes_have_a_line_each(result: Result, history: History) -> None:
     growth = Recovery(need=Need.PLANNED, began=11.0, complete=True, epoch=3, world=(2, 3), total=1.2, lost_steps=0)
     blip = Recovery(need=Need.NONE, faults=("network.latency",))
