@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import Any, Literal, Protocol, get_args
 
 import msgspec
@@ -36,6 +37,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def due(self, n: int) -> bool:
         """Whether the nth operation that matches is hit."""
         return n >= self.first and (self.last is None or n <= self.last) and (n - self.first) % self.every == 0
+
+
+def reachable(path: str) -> bool:
+    """Whether a file operation may be on a path that matches this glob: those are told as the kernel knows them."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and ".." not in parts
 
 
 class Tapped(Protocol):

@@ -7,15 +7,16 @@ from typing import Any
 
 import msgspec
 
-from chaos.api import Duration, Selector
+from chaos.api import Duration, Links, Selector, capability_of
 from chaos.experiment import Step
 from chaos.load.document import INVALID, Node, Problems, show
 from chaos.load.hypotheses import unique_names
 from chaos.load.plugins import find
 from chaos.load.reader import Reader
-from chaos.load.selectors import Written, check_selectors, read_selector
+from chaos.load.selectors import Written, check_nodes, check_selectors, read_selector
 from chaos.load.triggers import Scope, read_trigger
 from chaos.registry import Registry, did_you_mean
+from chaos.storage import Power
 from chaos.trigger import After
 
 OWN = ("fault", "name", "when", "hold")
@@ -65,6 +66,8 @@ def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Pro
         problems.add(node.keys["hold"], f"`{_kind(node)}` is done in an instant: nothing to hold", "remove `hold`")
     if scope.target is not None and fault is not INVALID:
         check_selectors(written, scope.target.slots, problems)
+        if hits_nodes(cls):
+            check_nodes(written, scope.target.slots, _kind(node), problems)
         for key in (key for key in fault.sections() if key not in scope.target.raw):
             reason = f"`{_kind(node)}` cannot be carried out: the target file has no `{key}`"
             problems.add(entries["fault"].place, reason, f"declare it there (docs/target.md, `{key}`)")
@@ -74,6 +77,12 @@ def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Pro
     if fault is INVALID or when is INVALID:
         return INVALID
     return Step(name=name, kind=_kind(node), fault=fault, when=when, hold=None if hold is INVALID else hold)
+
+
+def hits_nodes(fault: type) -> bool:
+    """Whether it cuts nodes off or takes their power, so that who is on no node cannot be hit."""
+    need = capability_of(fault)
+    return need is not None and not {Links, Power}.isdisjoint(need.__mro__)
 
 
 def _kind(node: Node) -> str:

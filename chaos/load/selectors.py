@@ -21,6 +21,15 @@ class Written(NamedTuple):
     selector: Selector
 
 
+def check_nodes(written: Sequence[Written], slots: Sequence[Slot], kind: str, problems: Problems) -> None:
+    """Tell of selectors that match members of which none is on a node, for a fault that hits nodes."""
+    for node, selector in written:
+        found = () if selector.rest else matching(selector, slots)
+        if found and not any(slot.node for slot in found):
+            reason = f"`{kind}` hits nodes, and these are on none: {', '.join(slot.name for slot in found)}"
+            problems.add(node.place, reason, "give members a `node` in the target file (docs/target.md)")
+
+
 def read_selector(node: Node, problems: Problems) -> Any:
     """`{roles: [worker], random: 1}`, `{nodes: rest}`, … as a `Selector`; a single word may stand for a list."""
     before = len(problems)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from chaos.api import Duration
 from chaos.experiment import TargetSpec
-from chaos.fileops import FILE_OPS
+from chaos.fileops import FILE_OPS, reachable
 from chaos.load.document import INVALID, Node, show
 from chaos.load.hypotheses import BOUNDS, read_bound
 from chaos.load.reader import Reader, is_number
@@ -188,6 +188,9 @@ def _file(node: Node, beside: Mapping[str, Node], reader: Reader, scope: Scope) 
         reader.problems.add(beside[key].place, f"`{key}` is given within `file` and beside it", "keep one")
     beside = {**beside, **{key: entries[key] for key in ("where", "nth") if key in entries}}
     path: Any = reader.read(entries["path"], str) if "path" in entries else INVALID
+    if path is not INVALID and not reachable(path):
+        reason = f"no operation is on {show(path)}: paths are told without `..`"
+        reader.problems.add(entries["path"].place, reason, "a glob below the target's data, or one that begins with /")
     op: Any = reader.read(entries["op"], str) if "op" in entries else INVALID
     if op is not INVALID and op not in FILE_OPS:
         fix = did_you_mean(op, FILE_OPS) or f"one of {', '.join(FILE_OPS)}"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from chaos.errors import SpecError
+from chaos.load import load_experiment
 
 from .broken import AT, FREEZE, HEAD, KILL, freeze, step, when, whom
 from .conftest import Mistakes
@@ -253,6 +258,10 @@ ROWS: dict[str, tuple[str, str]] = {
         step("fault: network.partition", "between: [{roles: worker}, {nodes: rest}]", AT),
         "4:32: `nodes: rest` is nobody",
     ),
+    "a file that nobody can reach": (
+        when("{file: {path: store/../x, op: write}}"),
+        "5:25: no operation is on `store/../x`: paths are told without `..`",
+    ),
     "a selector as a word": (whom("n1"), "4:14: a selector is a mapping, not"),
     "one side of a partition": (
         step("fault: network.partition", "between: [{nodes: n1}]", AT),
@@ -265,3 +274,32 @@ ROWS: dict[str, tuple[str, str]] = {
 def test_a_mistake_is_told_once_at_its_place(mistakes: Mistakes, text: str, expected: str) -> None:
     (only,) = mistakes(text)
     assert only.startswith(f"sample.yaml:{expected}"), only
+
+
+PARTLY_ON_NODES = """\
+name: sample
+driver: process
+nodes: [{name: n1}]
+members:
+  - {name: a, role: one, command: [x]}
+  - {name: b, role: two, command: [x], node: n1}
+"""
+
+
+@pytest.mark.parametrize("fault", ["storage.power-cut", "domain.power-off", "network.isolate"])
+def test_a_fault_of_nodes_is_not_for_members_that_are_on_none(tmp_path: Path, fault: str) -> None:
+    (tmp_path / "target.yaml").write_text(PARTLY_ON_NODES)
+    file = tmp_path / "sample.yaml"
+    file.write_text(step(f"fault: {fault}", "members: {roles: two}", AT))
+    assert load_experiment(file).method[0].kind == fault
+    file.write_text(step(f"fault: {fault}", "members: {roles: one}", AT))
+    with pytest.raises(SpecError, match=rf"`{fault}` hits nodes, and these are on none: a \(give members a `node`"):
+        load_experiment(file)
+
+
+def test_a_fault_on_files_that_nobody_can_reach_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "target.yaml").write_text(PARTLY_ON_NODES)
+    file = tmp_path / "sample.yaml"
+    file.write_text(step("fault: storage.error", "path: store/../x", AT))
+    with pytest.raises(SpecError, match=r"no operation is on 'store/\.\./x': paths are told without `\.\.`"):
+        load_experiment(file)

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from chaos.api import Fault, Landing, Selection, Selector, Taps
 from chaos.errors import HealFailed, NotLanded
-from chaos.fileops import Op, Rule
+from chaos.fileops import Op, Rule, reachable
 
 LIFTS_WITHIN = 10.0  # seconds that the tap may take to let everything pass: some milliseconds on a busy machine
 Ops = Annotated[tuple[Op, ...], Meta(min_length=1, description="operations, such as [write, fsync]")]
@@ -32,6 +32,8 @@ class FileFault(Fault[Taps], frozen=True, kw_only=True):
     every: Count = 1
 
     def __post_init__(self) -> None:
+        if not reachable(self.path):
+            raise ValueError(f"no operation is on {self.path!r}: paths are told without `..`")
         if self.nth is not None and (self.first, self.last, self.every) != (1, None, 1):
             raise ValueError("`nth` means one operation; `from`, `to` and `every` mean several")
         if self.last is not None and self.last < self.first:
