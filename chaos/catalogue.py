@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, get_args
 
@@ -13,6 +14,7 @@ from msgspec import inspect as mi
 from chaos.api import Fault, Invariant, Probe, Selector
 from chaos.errors import PluginError
 from chaos.experiment import Limits, Rpo, Rto
+from chaos.fileops import FILE_OPS
 from chaos.load.reader import describe
 from chaos.load.schema import json_schema
 from chaos.load.triggers import BESIDE
@@ -38,6 +40,25 @@ WORDS: Mapping[str, type] = {
     "rpo": Rpo, "rto": Rto, "limits": Limits, "selector": Selector, "condition": Condition,
     "at": At, "every": Every, "poisson": Poisson, "event": OnEvent, "point": OnPoint, "file": OnFile,
     "phase": OnPhase, "log": OnLog, "probe": OnProbe, "after": After,
+}  # fmt: skip
+# What a trigger is told in a mapping of its own, and how it may look.
+KEYS: Mapping[str, Mapping[str, str]] = {
+    "file": {
+        "path": "a glob below the target's data, or one that begins with /; required",
+        "op": f"one of {', '.join(FILE_OPS)}; required",
+    },
+    "log": {"regex": "what is found in the line; required", "member": "a glob over names; optional"},
+    "probe": {
+        "name": "that of a hypothesis; required",
+        "at-least": "a bound, as are at-most and the like; one required",
+    },
+}
+TRIGGERS: Mapping[str, str] = {
+    "at": "{at: 10s}", "every": "{every: 30s, times: 3}", "poisson": "{poisson: 2/h, times: 3}",
+    "event": "{event: step.completed, where: {step: 30}}", "point": "{point: checkpoint.before_commit, nth: 2}",
+    "file": "{file: {path: 'store/**', op: write}, nth: 2}", "phase": "{phase: recovery.load}",
+    "log": "{log: {regex: out of memory, member: 'worker-*'}}",
+    "probe": "{probe: {name: training.throughput, at-least: 1}}", "after": "{after: process.kill, delay: 2s}",
 }  # fmt: skip
 ANY = mi.AnyType()
 _WRITE = {"duration": format_duration, "ratio": format_ratio, "size": format_size}
@@ -66,6 +87,8 @@ def explain(kind: str, registry: Registry | None = None) -> str:
     if kind in WORDS:
         return "\n".join(_explain_word(kind))
     groups = [group for group in GROUPS if kind in registry.kinds(group)]
+    if not groups and (need := _capabilities(registry).get(kind)):
+        return f"{kind}  (what a fault needs of a target)\n\n{_doc(need)}"
     if not groups:
         hint = did_you_mean(kind, [*WORDS, *(k for group in GROUPS for k in registry.kinds(group))])
         raise PluginError(f"nothing is named `{kind}` ({hint}; `chaos list` shows all)")
@@ -93,6 +116,14 @@ def _capability(cls: type) -> tuple[str, ...]:
     return ()
 
 
+def _capabilities(registry: Registry) -> Mapping[str, type]:
+    """What faults may need of a target, alone or as part of a larger one, by name: what their modules know of."""
+    modules = {sys.modules[registry.find("faults", kind).__module__] for kind in registry.kinds("faults")}
+    known = (cls for module in modules for cls in vars(module).values() if isinstance(cls, type))
+    parts = (part for cls in known if getattr(cls, "_is_runtime_protocol", False) for part in cls.__mro__)
+    return {part.__name__: part for part in parts if getattr(part, "_is_runtime_protocol", False)}
+
+
 def _explain(registry: Registry, group: str, kind: str) -> Iterator[str]:
     cls, row = registry.find(group, kind), _row(registry, group, kind)
     yield f"{kind}  ({group[:-1]}{f' {row.id}' if row.id else ''})"
@@ -113,7 +144,14 @@ def _explain_word(word: str) -> Iterator[str]:
     yield _doc(cls)
     if issubclass(cls, Trigger):
         yield ""
+        if keys := KEYS.get(word):
+            yield f"keys of `{word}`:"
+            yield from (f"  {key:{max(map(len, keys))}}  {means}" for key, means in keys.items())
+            yield ""
         yield f"beside it: {', '.join((*BESIDE[word], 'delay'))}"
+        yield ""
+        yield "example:"
+        yield f"  when: {TRIGGERS[word]}"
     else:
         yield from _settings(cls)
 

@@ -94,8 +94,8 @@ class Method:
             lacks = (n for n in (capability_of(type(fault)), *fault.needs(), *stops) if n is not None)
             if need := next((n for n in lacks if not isinstance(target, n)), None):
                 means = (need.__doc__ or "").partition(".")[0]
-                reason = f"{injection.action.kind} needs {need.__name__}, which this target is not as started ({means})"
-                reason += "".join(f"; {why}" for why in refusals(target))
+                lack = "; ".join(refusals(target)) or "this target does not offer it"
+                reason = f"{injection.action.kind} cannot be done: {lack} (it needs {need.__name__}: {means})"
                 self._failed(injection, "inject", Unsupported(reason))
                 refused.append(reason)
         return tuple(dict.fromkeys(refused))
@@ -279,6 +279,6 @@ class Method:
 
 
 def refusals(target: Target) -> tuple[str, ...]:
-    """Why this machine does not do what the driver could offer, as far as the driver says so."""
+    """Why this machine does not do what the driver could offer, as far as the driver says so; each reason once."""
     mechanisms: dict[str, str] = getattr(target, "mechanisms", dict)()
-    return tuple(f"{name}: {why}" for name, why in mechanisms.items() if name.endswith("-refused"))
+    return tuple(dict.fromkeys(why for name, why in mechanisms.items() if name.endswith("-refused")))

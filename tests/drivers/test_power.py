@@ -307,7 +307,7 @@ async def test_a_machine_that_cannot_replays_unless_the_real_thing_is_asked_for(
             assert said["disk"].endswith("fsshutdown needs root")
         else:
             assert not isinstance(target, PoweredDisks)
-            assert said["disk-refused"] == "fsshutdown needs root"
+            assert said["disk-refused"] == "fsshutdown needs root; `mechanism: replay` does without"
 
 
 def mounted(folder: Path) -> list[str]:

@@ -10,10 +10,11 @@ import pytest
 
 from chaos.catalogue import WORDS, explain, list_kinds
 from chaos.errors import PluginError
+from chaos.fileops import FILE_OPS
 from chaos.load import load_experiment
 from chaos.load.triggers import BESIDE, HARNESS
 from chaos.registry import GROUPS, Registry
-from chaos.trigger import PHASES
+from chaos.trigger import PHASES, Trigger
 
 from .conftest import Load
 
@@ -85,6 +86,31 @@ def test_words_of_an_experiment_are_explained_from_their_types(registry: Registr
     assert re.search(r"^  warmup +a duration; optional$", explain("rto", registry), re.MULTILINE)
     assert "beside it: where, nth, delay" in explain("point", registry)
     assert all(len(explain(word, registry)) > 60 for word in WORDS)
+
+
+@pytest.mark.parametrize("word", [word for word, cls in WORDS.items() if issubclass(cls, Trigger)])
+def test_the_example_of_a_trigger_loads(word: str, tmp_path: Path) -> None:
+    when = explain(word).partition("example:\n")[2].strip()
+    file = tmp_path / "example.yaml"
+    steady = "steady-state-hypothesis: [{probe: training.throughput, at-least: 1}]"
+    first = "  - {fault: process.kill, members: {ranks: 1}, when: {at: 1s}}"
+    second = "  - fault: process.freeze\n    members: {ranks: 0}"
+    file.write_text(f"target: {TRAINER}\n{steady}\nmethod:\n{first}\n{second}\n    {when}\n")
+    assert isinstance(load_experiment(file).method[1].when, WORDS[word])
+
+
+def test_the_trigger_on_files_names_its_keys_and_all_operations() -> None:
+    text = explain("file")
+    assert re.search(r"path +a glob below the target's data, or one that begins with /; required", text)
+    assert all(re.search(rf"op +one of .*\b{op}\b", text) for op in FILE_OPS)
+
+
+@pytest.mark.parametrize(
+    "name", ["Signals", "Taps", "Checkpoints", "Files", "PoweredDisks", "Power", "Groups", "Limits"]
+)
+def test_what_a_fault_needs_of_a_target_is_explained(name: str) -> None:
+    assert explain(name).startswith(f"{name}  (what a fault needs of a target)\n\n")
+    assert len(explain(name).partition("\n\n")[2]) > 20
 
 
 @pytest.mark.parametrize("kind", ["process.kill", "process.freeze", "network.partition"])

@@ -110,7 +110,7 @@ async def test_a_fault_that_the_target_cannot_carry_is_refused_before_anything_i
 async def test_a_fault_whose_settings_ask_for_more_than_the_target_is_refused(play: Play) -> None:
     result, _ = await play(experiment(step(linked=True)))
     assert result.reason == "error"
-    assert "needs Links" in result.detail
+    assert "cannot be done: this target does not offer it (it needs Links: " in result.detail
     assert LOG == ["closed"]
 
 

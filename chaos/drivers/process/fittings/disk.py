@@ -29,6 +29,7 @@ from chaos.storage import Disks
 
 SIZE = 256 << 20  # of an image: sparse, and more than a short run writes
 CAP_SYS_ADMIN = 21
+ASKED = "asked for"
 IMAGES = "disks"  # in the run's folder
 PROGRAM = Path(__file__).parents[1] / "fit_disk.py"
 LIMIT = 20.0  # seconds for one request; a power cut takes some ten milliseconds
@@ -60,7 +61,7 @@ class Disk(Fitting):
         self._keeper: Keeper | None = None
         asked = {getattr(fault, "mechanism", "best") for fault in recipe.launch.faults}
         self._must = "fsshutdown" in asked
-        self._refused = "asked for" if "replay" in asked else missing(recipe.launch.lab) or attempt()
+        self._refused = ASKED if "replay" in asked else missing(recipe.launch.lab) or attempt()
         self._shadow = Shadow(recipe.folder / IMAGES) if self._refused else None
 
     def observers(self) -> tuple[Observer, ...]:
@@ -68,7 +69,9 @@ class Disk(Fitting):
 
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         if self._must and self._refused:
-            raise Unsupported(self._refused)
+            if self._refused == ASKED:
+                raise Unsupported("one fault asks for fsshutdown and another for replay: a run has one `mechanism`")
+            raise Unsupported(f"{self._refused}; `mechanism: replay` does without")
         for folder in self._folders.values():
             folder.mkdir(parents=True, exist_ok=True)
         where = ", ".join(self._folders)
