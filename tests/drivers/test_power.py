@@ -310,6 +310,16 @@ async def test_a_machine_that_cannot_replays_unless_the_real_thing_is_asked_for(
             assert said["disk-refused"] == "fsshutdown needs root; `mechanism: replay` does without"
 
 
+async def test_a_run_has_one_way_to_cut_the_power(stage: Recorder, launch: Make) -> None:
+    members = Selector(nodes=("n-w",))
+    faults = tuple(PowerCut(members=members, disk="disk", mechanism=way) for way in ("replay", "fsshutdown"))
+    made = msgspec.structs.replace(launch({"w": SLEEPER}, node="n-", nodes=[{"name": "n-w"}]), faults=faults)
+    async with Process().open(made, stage) as target:
+        await target.wait_ready()
+        assert isinstance(target, ProcessTarget)
+        assert "a run has one `mechanism`" in target.mechanisms()["disk-refused"]
+
+
 def mounted(folder: Path) -> list[str]:
     """Mounts below the folder that the machine sees."""
     return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
