@@ -29,6 +29,12 @@ BOUND = [replace(s, domains={"device": f"gpu{s.rank}"}) if s.rank is not None el
 KILL = Kill(device="gpu1")
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread's time is not the virtual clock's."""
+    monkeypatch.setattr(_nvml, "ANSWERS_WITHIN", math.inf)
+
+
 @pytest.fixture
 def bound() -> FittedTarget:
     return FittedTarget(BOUND)
@@ -37,7 +43,6 @@ def bound() -> FittedTarget:
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> dict[int, list[int]]:
     """Process ids by device; a device that is not there is an error of the library."""
-    monkeypatch.setattr(_nvml, "ANSWERS_WITHIN", math.inf)  # a thread's time is not the virtual clock's
     devices: dict[int, list[int]] = {}
     library: Any = types.ModuleType("pynvml")
 
