@@ -58,8 +58,8 @@ def strike(stage: Recorder) -> Strike:
 
     @asynccontextmanager
     async def striking(fault: Fault[Any], target: ProcessTarget) -> AsyncIterator[Landing]:
-        for name in target.programs():
-            await stage.until("point.reached", name)
+        for member in target.members():  # who comes to `go()` after the release would stand there for good
+            await stage.until("point.reached", member.name)
         async with fault.inject(target, *select(fault.selectors(), (), target.members())) as landing:
             assert landing.hit is not None
             assert not landing.evidence, "armed, and hit nobody yet"

@@ -174,7 +174,6 @@ go()
     assert len(records(target)) == 1
 
 
-@pytest.mark.skip(reason="once in some ten runs of the whole suite it waits for ever or fails: not understood yet")
 async def test_a_hit_reaches_whoever_was_interrupted(tapped: Open, strike: Strike, stage: Recorder) -> None:
     fault = Error(path="folder", ops=("mkdir",), errno="EROFS")
     program = """
@@ -196,10 +195,10 @@ go()
     async with tapped({"a": program}, fault) as target, strike(fault, target) as landing:
         await stage.until_line("a", "refused")
     assert said(stage) == ["refused 300"]
-    assert landing.healed["matched"] == 300
+    # The kernel drops an answer that a signal crosses after it was taken for delivered: that call comes, and counts, again.
+    assert 300 <= landing.healed["matched"] <= 303
 
 
-@pytest.mark.skip(reason="once in some ten runs of the whole suite it waits for ever or fails: not understood yet")
 async def test_a_worker_that_was_forked_is_known_by_its_name(tapped: Open, strike: Strike, stage: Recorder) -> None:
     fault = Error(path="file", ops=("create",), members=Selector(names=("worker",)))
     program = """
