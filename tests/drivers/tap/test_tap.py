@@ -195,7 +195,7 @@ go()
     async with tapped({"a": program}, fault) as target, strike(fault, target) as landing:
         await stage.until_line("a", "refused")
     assert said(stage) == ["refused 300"]
-    # The kernel drops an answer that a signal crosses after it was taken for delivered: that call comes, and counts, again.
+    # An answer that crosses a signal is lost after it was taken for delivered: that call comes, and counts, again.
     assert 300 <= landing.healed["matched"] <= 303
 
 
