@@ -19,7 +19,7 @@ import pytest
 
 from chaos.api import Fault, Launch, Selection, Selector
 from chaos.drivers.process import Process
-from chaos.drivers.process.fittings.foreign import NO_LOG, Foreign
+from chaos.drivers.process.fittings.foreign import BY_KERNEL, Foreign, Standing
 from chaos.errors import NotLanded
 from chaos.faults.network.bandwidth import Bandwidth
 from chaos.faults.network.blackhole import Blackhole
@@ -27,6 +27,7 @@ from chaos.faults.network.down import Down
 from chaos.faults.network.latency import Latency
 from chaos.faults.network.reset import Reset
 from chaos.testing import Recorder
+from chaos.ways import Toxic
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 Make = Callable[..., Launch]
@@ -96,12 +97,36 @@ def trip(api: Api, within: float = 5.0) -> float:
 
 
 @contextlib.asynccontextmanager
-async def opened(launch: Make, stage: Recorder, api: Api, fault: Fault[Any], **link: Any) -> AsyncIterator[Any]:
+async def opened(
+    launch: Make, stage: Recorder, api: Api, fault: Fault[Any], program: str = PROGRAM["a"], **link: Any
+) -> AsyncIterator[Any]:
     links = {"echo": {"from": "n-a", "to": "n-a", "port": 7000, "proxy": "echo", **link}}
-    plan = launch(PROGRAM, lab=False, node="n-", nodes=NODES, links=links, toxiproxy={"address": api.address})
+    plan = launch({"a": program}, lab=False, node="n-", nodes=NODES, links=links, toxiproxy={"address": api.address})
     async with Process().open(msgspec.structs.replace(plan, faults=(fault,)), stage) as target:
         await target.wait_ready()
         yield target
+
+
+def connecting(api: Api) -> str:
+    """A member that connects through the proxy, and tells when that connection ends."""
+    host, _, port = api.ask("GET", "/proxies/echo")["listen"].rpartition(":")
+    return f"""
+import signal, socket
+from chaos import inside
+inside.hello("a", role="program")
+stream = socket.create_connection(("{host}", {port}))
+inside.emit("member.connected")
+while stream.recv(64):
+    pass
+inside.emit("member.cut_off")
+signal.pause()
+"""
+
+
+def _toxic(toxicity: float) -> Toxic:
+    return Toxic(
+        link="echo", nodes=("n-a",), kind="latency", streams=("upstream",), attributes={}, toxicity=toxicity, ttl=0
+    )
 
 
 async def evidence(landing: Any) -> dict[str, Any]:
@@ -148,26 +173,67 @@ async def test_other_toxics_land_and_heal(stage: Recorder, launch: Make, api: Ap
         assert await anyio.to_thread.run_sync(trip, api) < 1
 
 
-async def test_down_refuses_and_is_up_again(stage: Recorder, launch: Make, api: Api) -> None:
+async def test_down_closes_what_members_have_and_is_up_again(stage: Recorder, launch: Make, api: Api) -> None:
     fault = Down(**LINK)
-    async with opened(launch, stage, api, fault) as target:
+    async with opened(launch, stage, api, fault, program=connecting(api)) as target:
+        await stage.until("member.connected")
         async with fault.inject(target, HIT) as landing:
             assert [owed.url for owed in stage.owed] == [f"http://{api.address}/reset"]
             with pytest.raises(ConnectionRefusedError):
                 await anyio.to_thread.run_sync(trip, api)
-            assert (await evidence(landing))["ways"] == [{"proxy": "echo", "seen": {"connection": "refused"}}]
+            proof = await evidence(landing)
+            assert proof["ways"] == [{"proxy": "echo", "seen": {"connection": "refused"}}]
+            assert (proof["met"]["connections"], proof["met"]["by"]) == (1, BY_KERNEL)
+            await stage.until("member.cut_off")
         assert await anyio.to_thread.run_sync(trip, api) < 1
         assert not stage.owed
 
 
-async def test_a_server_without_a_log_of_hits_is_told_so_in_the_evidence(
+async def test_down_has_not_landed_where_nobody_was_connected(stage: Recorder, launch: Make, api: Api) -> None:
+    fault = Down(**LINK)
+    async with opened(launch, stage, api, fault) as target:
+        async with fault.inject(target, HIT) as landing:
+            with pytest.raises(NotLanded, match="no member was connected"):
+                await evidence(landing)
+        assert await anyio.to_thread.run_sync(trip, api) < 1
+
+
+async def test_without_a_log_of_hits_the_kernel_tells_who_is_connected(stage: Recorder, launch: Make, api: Api) -> None:
+    fault = Latency(**LINK, latency=0.1)
+    async with opened(launch, stage, api, fault, program=connecting(api)) as target:
+        target.fitting(Foreign)._logs = False
+        await stage.until("member.connected")
+        async with fault.inject(target, HIT) as landing:
+            met = (await evidence(landing))["met"]
+        listen = api.ask("GET", "/proxies/echo")["listen"]
+        assert met == {"connections": 1, "with": [listen], "by": BY_KERNEL}
+        assert landing.healed["met"] == met
+
+
+async def test_without_a_log_of_hits_a_toxic_that_no_member_met_has_not_landed(
     stage: Recorder, launch: Make, api: Api
 ) -> None:
     fault = Latency(**LINK, latency=0.1)
     async with opened(launch, stage, api, fault) as target:
         target.fitting(Foreign)._logs = False
         async with fault.inject(target, HIT) as landing:
-            assert (await evidence(landing))["met"] == {"connections": None, "why": NO_LOG}
+            await anyio.to_thread.run_sync(trip, api)  # of this process, which is no member
+            assert landing.hit is not None
+            with anyio.move_on_after(1.0) as limit:
+                await landing.hit(lambda: None)
+            assert limit.cancelled_caught
+        assert landing.healed["met"]["connections"] == 0
+
+
+async def test_without_a_log_of_hits_a_share_of_connections_is_refused(stage: Recorder, launch: Make, api: Api) -> None:
+    fault = Latency(**LINK, latency=0.1, toxicity=0.5)
+    async with opened(launch, stage, api, fault, program=connecting(api)) as target:
+        target.fitting(Foreign)._logs = False
+        poisoned = target.fitting(Foreign)
+        poisoned._standing.append(standing := Standing(_toxic(0.5), None, None, [], 0))
+        with pytest.raises(NotLanded, match="which share"):
+            await target.wait_met(standing.toxic)
+        poisoned._standing.clear()
 
 
 async def test_a_proxy_that_is_not_there_is_refused(stage: Recorder, launch: Make, api: Api) -> None:

@@ -18,11 +18,13 @@ import anyio
 from anyio import to_thread
 from anyio.abc import TaskGroup
 
-from chaos.api import JSON, Launch, Undo
+from chaos.api import JSON, Launch, Member, Undo
 from chaos.drivers.process.fittings.base import Face, Fitting
 from chaos.drivers.process.fittings.proxies import hits
 from chaos.drivers.process.fittings.sibling import Sibling
+from chaos.drivers.process.fittings.sockets import connected
 from chaos.drivers.process.fittings.streams import DOWN, address, named
+from chaos.drivers.process.spec import Program
 from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import NotLanded, Unsupported
 from chaos.ways import Streams as Capability
@@ -30,7 +32,7 @@ from chaos.ways import Toxic
 
 CALL_WITHIN = 5.0  # seconds
 LOOK = 0.05
-NO_LOG = "this server tells nobody whom a toxic hits"
+BY_KERNEL = "connections of members with the proxy, as the kernel lists them: this server keeps no log of hits"
 
 T = TypeVar("T")
 
@@ -44,6 +46,7 @@ class Standing:
     sibling: Sibling | None
     names: list[str]
     since: int
+    before: list[str] = field(default_factory=list)  # connections that members had when it was taken down
     settled: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
 
 
@@ -61,6 +64,7 @@ class Foreign(Fitting):
         self._numbers = itertools.count(1)
         self._server: Any = None
         self._logs = False
+        self._pids: dict[int, None] = {}  # of members, as they came
 
     @classmethod
     def wanted(cls, launch: Launch) -> bool:
@@ -104,6 +108,12 @@ class Foreign(Fitting):
             )
         return proxy
 
+    async def started(self, program: Program, pid: int) -> None:
+        self._pids[pid] = None
+
+    def met(self, member: Member) -> None:
+        self._pids[member.pid] = None
+
     async def poison(self, toxic: Toxic) -> JSON:
         """Measure on a sibling with the same toxic, then add it to the link's proxy."""
         proxy = self._proxies[toxic.link]
@@ -129,6 +139,7 @@ class Foreign(Fitting):
         if toxic.kind == DOWN:
             undo = Undo(what=f"proxy {proxy.name} down", method="POST", url=f"http://{self.address}/reset")
             standing.settled.append(await self.stage.owe(undo))
+            standing.before = connected(self._pids, _port(proxy))
             await self.call(proxy.disable)
             if await _accepts(proxy.listen):
                 raise NotLanded(f"proxy {proxy.name} still accepts connections at {proxy.listen}")
@@ -155,15 +166,20 @@ class Foreign(Fitting):
         ]
 
     async def wait_met(self, toxic: Toxic) -> JSON:
-        """Return when it has met somebody, or at once where nobody can know."""
+        """Return when it has met a connection; NotLanded where that cannot be known."""
         standing = next(s for s in reversed(self._standing) if s.toxic == toxic)
-        if not self._logs or toxic.kind == DOWN:
-            return {"connections": None, "why": NO_LOG}
+        if toxic.kind == DOWN and not standing.before:
+            raise NotLanded(f"no member was connected with proxy {standing.proxy.name}: whom it refused nobody knows")
+        if not self._logs and toxic.toxicity < 1:
+            raise NotLanded(f"the Toxiproxy at {self.address} does not tell which share of the connections was hit")
         while not (met := await self._met(standing))["connections"]:  # noqa: ASYNC110 - it tells its log, and nobody
             await anyio.sleep(LOOK)
         return met
 
     async def _met(self, standing: Standing) -> JSON:
+        if standing.toxic.kind == DOWN or not self._logs:
+            far = standing.before or connected(self._pids, _port(standing.proxy))
+            return {"connections": len(far), "with": list(dict.fromkeys(far)), "by": BY_KERNEL}
         events = await self._events(standing.since)
         met, size = hits(events, standing.proxy.name, set(standing.names), lambda event: False)
         return {"connections": len(met), "bytes": size}
@@ -172,7 +188,7 @@ class Foreign(Fitting):
         """Undo it, see that the server has it no more, measure on the sibling that it is gone there as well."""
         standing = next(s for s in reversed(self._standing) if s.toxic == toxic)
         self._standing.remove(standing)
-        met = await self._met(standing) if self._logs and toxic.kind != DOWN else {"connections": None, "why": NO_LOG}
+        met = await self._met(standing)
         return {**await self._undo(standing), "met": met}
 
     async def _undo(self, standing: Standing) -> JSON:
@@ -220,6 +236,10 @@ class Foreign(Fitting):
             return max((event["seq"] for event in await self._events(0)), default=0)
         except NotLanded:
             return -1
+
+
+def _port(proxy: Any) -> int:
+    return int(proxy.listen.rpartition(":")[2])
 
 
 def _add(proxy: Any, name: str, stream: str, toxic: Toxic) -> None:
