@@ -10,10 +10,22 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from chaos.api import JSON
+from chaos.api import JSON, Checkpoints, Fault, Selector
 from chaos.errors import NotLanded, Unsupported
 
 Done = TypeVar("Done")
+
+
+class FaultAtRest(Fault[Checkpoints], frozen=True, kw_only=True):
+    """A deed on the files of a checkpoint, wherever they lie: done in an instant, and nothing undoes it."""
+
+    instant = True
+
+    def sections(self) -> tuple[str, ...]:
+        return ("checkpoints",)
+
+    def selectors(self) -> tuple[Selector, ...]:
+        return ()
 
 
 async def to_its_end(deed: Callable[[], Done]) -> Done:

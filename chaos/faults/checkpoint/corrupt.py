@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from chaos.api import JSON, Checkpoints, Fault, Landing, Ratio, Selection, Selector
+from chaos.api import JSON, Checkpoints, Landing, Ratio, Selection
 from chaos.errors import NotLanded
-from chaos.faults.checkpoint._files import allowed, digest, place, to_its_end
+from chaos.faults.checkpoint._files import FaultAtRest, allowed, digest, place, to_its_end
 from chaos.layout import Part, Which, outside
 
 Mode = Literal["flip", "truncate", "zero"]
 
 
-class Corrupt(Fault[Checkpoints], frozen=True, kw_only=True):
+class Corrupt(FaultAtRest, frozen=True, kw_only=True):
     """Damage files of a checkpoint: of a generation the shards that match `shard`, its manifest or its marker.
 
     `flip` turns one bit at `at`, `truncate` cuts off what follows it, `zero` fills that with zeros. `path`, a glob
@@ -33,7 +33,6 @@ class Corrupt(Fault[Checkpoints], frozen=True, kw_only=True):
         "rot at rest, a torn or lost write that was acknowledged: readers get wrong bytes and no error. It goes "
         "through the file system, so a checksum below it (ZFS, a drive) does not see it as damage."
     )
-    instant = True
 
     path: Annotated[str, Meta(description="a glob below the target's data")] | None = None
     generation: Which = "newest"
@@ -50,9 +49,6 @@ class Corrupt(Fault[Checkpoints], frozen=True, kw_only=True):
 
     def sections(self) -> tuple[str, ...]:
         return () if self.path is not None else ("checkpoints",)
-
-    def selectors(self) -> tuple[Selector, ...]:
-        return ()
 
     @asynccontextmanager
     async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:

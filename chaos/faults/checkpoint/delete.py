@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from chaos.api import Checkpoints, Fault, Landing, Selection, Selector
-from chaos.faults.checkpoint._files import remove, to_its_end
+from chaos.api import Checkpoints, Landing, Selection
+from chaos.faults.checkpoint._files import FaultAtRest, remove, to_its_end
 from chaos.layout import Which
 
 
-class Delete(Fault[Checkpoints], frozen=True, kw_only=True):
+class Delete(FaultAtRest, frozen=True, kw_only=True):
     """Remove the shards of a generation that match `shard`, or its manifest.
 
     Proof: what each file held, and that it is not there afterwards.
@@ -23,17 +23,10 @@ class Delete(Fault[Checkpoints], frozen=True, kw_only=True):
         "an interrupted upload or download, a lost object, a cleaner that took too much. A reader that has the file "
         "open keeps it. The commit marker stays: take that with checkpoint.unmark."
     )
-    instant = True
 
     generation: Which = "newest"
     what: Literal["shard", "manifest"] = "shard"
     shard: str = "*"
-
-    def sections(self) -> tuple[str, ...]:
-        return ("checkpoints",)
-
-    def selectors(self) -> tuple[Selector, ...]:
-        return ()
 
     @asynccontextmanager
     async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:

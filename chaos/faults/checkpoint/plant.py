@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from chaos.api import JSON, Checkpoints, Fault, Landing, Selection, Selector
+from chaos.api import JSON, Checkpoints, Landing, Selection
 from chaos.errors import NotLanded
-from chaos.faults.checkpoint._files import allowed, digest, place, to_its_end
+from chaos.faults.checkpoint._files import FaultAtRest, allowed, digest, place, to_its_end
 from chaos.layout import Generation, Layout, Which
 
 Marker = Literal["none", "empty", "copied"]
 
 
-class Plant(Fault[Checkpoints], frozen=True, kw_only=True):
+class Plant(FaultAtRest, frozen=True, kw_only=True):
     """Copy a generation to a number that is `ahead` of all others: a plausible newest one that nobody saved.
 
     `marker` is what its commit marker will be: `none`, an `empty` file, or `copied` as all the rest.
@@ -32,17 +32,10 @@ class Plant(Fault[Checkpoints], frozen=True, kw_only=True):
         "the left-over of another run in the same folder, a half-done copy, a restore of a backup under a wrong name. "
         "It is a copy of true content: a directory that was forged with care, digests and all, is not shown."
     )
-    instant = True
 
     generation: Which = "newest"
     ahead: Annotated[int, Meta(ge=1)] = 1
     marker: Marker = "none"
-
-    def sections(self) -> tuple[str, ...]:
-        return ("checkpoints",)
-
-    def selectors(self) -> tuple[Selector, ...]:
-        return ()
 
     @asynccontextmanager
     async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from chaos.api import JSON, Checkpoints, Fault, Landing, Selection, Selector
+from chaos.api import JSON, Checkpoints, Landing, Selection
 from chaos.errors import NotLanded
-from chaos.faults.checkpoint._files import replace, to_its_end
+from chaos.faults.checkpoint._files import FaultAtRest, replace, to_its_end
 from chaos.layout import Generation, Layout, Which
 
 
-class Rewind(Fault[Checkpoints], frozen=True, kw_only=True):
+class Rewind(FaultAtRest, frozen=True, kw_only=True):
     """Roll the file that names the newest generation back, to the one that `to` means.
 
     The last number in the file is taken for that of a generation.
@@ -27,15 +27,8 @@ class Rewind(Fault[Checkpoints], frozen=True, kw_only=True):
         "an overwrite that was not durable, a tracker that is copied or cached apart from what it names, a writer that "
         "lost a race. The generations themselves are all there."
     )
-    instant = True
 
     to: Which = "newest-1"
-
-    def sections(self) -> tuple[str, ...]:
-        return ("checkpoints",)
-
-    def selectors(self) -> tuple[Selector, ...]:
-        return ()
 
     @asynccontextmanager
     async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:

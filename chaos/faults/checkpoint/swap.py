@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from chaos.api import JSON, Checkpoints, Fault, Landing, Selection, Selector
+from chaos.api import JSON, Checkpoints, Landing, Selection
 from chaos.errors import NotLanded
-from chaos.faults.checkpoint._files import place, replace, to_its_end
+from chaos.faults.checkpoint._files import FaultAtRest, place, replace, to_its_end
 from chaos.layout import Generation, Layout, Which
 
 
-class Swap(Fault[Checkpoints], frozen=True, kw_only=True):
+class Swap(FaultAtRest, frozen=True, kw_only=True):
     """Put shards of an older generation in the place of a newer one's, those that match `shard`.
 
     Proof: each file's SHA-256 before and after; afterwards it is that of the older generation's file.
@@ -24,17 +24,10 @@ class Swap(Fault[Checkpoints], frozen=True, kw_only=True):
         "a stale replica, a cache or a snapshot that gives back what was once there: the bytes are whole, of the right "
         "shape, and of another step. It is at rest: a reader that has the file open sees the change or not."
     )
-    instant = True
 
     generation: Which = "newest"
     older: Which = "newest-1"
     shard: str = "*"
-
-    def sections(self) -> tuple[str, ...]:
-        return ("checkpoints",)
-
-    def selectors(self) -> tuple[Selector, ...]:
-        return ()
 
     @asynccontextmanager
     async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:

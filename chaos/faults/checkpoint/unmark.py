@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from chaos.api import Checkpoints, Fault, Landing, Selection, Selector
-from chaos.faults.checkpoint._files import remove, to_its_end
+from chaos.api import Checkpoints, Landing, Selection
+from chaos.faults.checkpoint._files import FaultAtRest, remove, to_its_end
 from chaos.layout import Which
 
 
-class Unmark(Fault[Checkpoints], frozen=True, kw_only=True):
+class Unmark(FaultAtRest, frozen=True, kw_only=True):
     """Remove the commit marker of a generation; all else of it stays.
 
     Proof: what the marker held, and that it is not there afterwards.
@@ -22,15 +22,8 @@ class Unmark(Fault[Checkpoints], frozen=True, kw_only=True):
         "a marker whose name was never durable, or that a sync tool did not copy. Whether such a generation may be "
         "committed again depends on what else the target wrote down; to restore it as it is, is wrong."
     )
-    instant = True
 
     generation: Which = "newest"
-
-    def sections(self) -> tuple[str, ...]:
-        return ("checkpoints",)
-
-    def selectors(self) -> tuple[Selector, ...]:
-        return ()
 
     @asynccontextmanager
     async def inject(self, target: Checkpoints, *hit: Selection) -> AsyncIterator[Landing]:
