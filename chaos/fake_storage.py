@@ -3,7 +3,9 @@ about files that hit at once."""
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -107,7 +109,9 @@ class FakeFiles:
         )
 
     def data_root(self) -> Path:
-        self.folder = self.folder or Path(tempfile.mkdtemp())
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="chaos-fake-"))
+            weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
         return self.folder
 
     def layout(self) -> Layout:
