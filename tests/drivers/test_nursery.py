@@ -29,14 +29,14 @@ def name(number):
     handler = signal.getsignal(number)
     return getattr(handler, "name", None) or handler.__name__
 
+print("said on stdout")
+print("said on stderr", file=sys.stderr)
 hello(sys.argv[1], role="program")
 emit(
     "it.runs", imported_by=heavy.PID, pid=os.getpid(), ppid=os.getppid(), name=__name__, cwd=os.getcwd(),
     argv=sys.argv[1:], host=os.uname().nodename, node=os.environ["CHAOS_NODE"], first=sys.path[0],
     signals=[name(n) for n in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM)],
 )
-print("said on stdout")
-print("said on stderr", file=sys.stderr)
 if sys.argv[2:] == ["leave"]:
     sys.exit(7)
 signal.pause()
