@@ -25,11 +25,21 @@ TABLE = ROOT / "ci" / "proof.yaml"
 
 
 class Cell(NamedTuple):
-    """One experiment on one variant of its target; `expected` is the check that must fail, None for all green."""
+    """One experiment on one variant of its target; `expected` is the check that must fail, None for all green.
+
+    The variant is a defect of the target, or another of its settings (`library=guarded`); None: the target as it is.
+    """
 
     experiment: str
     defect: str | None
     expected: str | None
+
+    @property
+    def settings(self) -> list[str]:
+        """The variant, as arguments of `chaos run`."""
+        if self.defect is None:
+            return []
+        return ["--set", self.defect if "=" in self.defect else f"defect={self.defect}"]
 
 
 class Outcome(NamedTuple):
@@ -43,11 +53,17 @@ class Outcome(NamedTuple):
 
 
 def cells(table: Path = TABLE) -> Iterator[Cell]:
-    """The table, the correct target of each experiment first."""
-    for experiment, defects in yaml.safe_load(table.read_text()).items():
-        yield Cell(experiment, None, None)
-        for defect, expected in (defects or {}).items():
-            yield Cell(experiment, defect, expected)
+    """The table, the target as it is first.
+
+    `as-is: CHECK` says that this must turn red as well: a library whose bug is still there; `pass`, that a variant must
+    be green.
+    """
+    for experiment, variants in yaml.safe_load(table.read_text()).items():
+        expected: dict[str | None, str | None] = {None: None}
+        for variant, check in (variants or {}).items():
+            expected[None if variant == "as-is" else variant] = None if check == "pass" else check
+        for variant, check in expected.items():
+            yield Cell(experiment, variant, check)
 
 
 def judge(cell: Cell, code: int, verdict: dict[str, object] | None) -> tuple[bool, str]:
@@ -64,11 +80,11 @@ def judge(cell: Cell, code: int, verdict: dict[str, object] | None) -> tuple[boo
 def run(cell: Cell, out: Path) -> Outcome:
     """Run one cell once, in a new folder of its own below `out`."""
     out.mkdir(parents=True, exist_ok=True)
-    out = Path(tempfile.mkdtemp(prefix=f"{cell.experiment}-{cell.defect or 'correct'}-", dir=out))
+    out = Path(tempfile.mkdtemp(prefix=f"{Path(cell.experiment).name}-{cell.defect or 'correct'}-", dir=out))
     command = [sys.executable, "-m", "chaos", "run", f"experiments/{cell.experiment}.yaml", "-q", "--out", str(out)]
     began = time.monotonic()
     done = subprocess.run(
-        command + ([f"--set=defect={cell.defect}"] if cell.defect else []),
+        command + cell.settings,
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     seconds = time.monotonic() - began
