@@ -17,7 +17,7 @@ from .broken import AT, HEAD, KILL, control, freeze, steady, step, when, whom
 from .conftest import GOOD, Load
 
 jsonschema = pytest.importorskip("jsonschema")
-EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").glob("*.yaml"))
+EXPERIMENTS = sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml"))
 
 
 @pytest.fixture(scope="module")
