@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Planned
@@ -164,8 +166,38 @@ def _fault(step: Planned, history: History) -> Verdict:
     if over is not None and (late := [e for e in landed if e.seq > over.seq]):
         return unknown("landed when the job was over, so nothing had to recover", few([over.seq, *_seqs(late)]))
     times = f" {len(landed)} times" if len(landed) > 1 else ""
-    how = "nothing to heal" if not standing else "healed"
-    return passed(f"landed{times} with proof, {how}", few([*_seqs(landed), *_seqs(healed)]))
+    how = "nothing to heal" if not standing else f"healed{_early(mine)}"
+    return passed(f"landed{times} with proof{_late(step, history)}, {how}", few([*_seqs(landed), *_seqs(healed)]))
+
+
+def _late(step: Planned, history: History) -> str:
+    """Of a fault whose trigger fired before the method began: how long after its moment it was injected.
+
+    A member that stands at a failpoint, or before a file operation, waits there: its moment does not pass.
+    """
+    began = history.first("method.started")
+    injected = [e for e in history.of("fault.injecting") if e.source == f"fault:{step.name}"]
+    causes = [e.get("trigger") for e in injected if e.get("trigger") is not None]
+    if began is None or not causes or causes[0] >= began.seq:
+        return ""
+    cause = history[bisect_left(history, causes[0], key=lambda e: e.seq)]
+    if cause.kind in ("point.reached", "file.reached"):
+        return ""
+    return f" {began.t - cause.t:.2f} s after the moment it names (the steady state was not met before)"
+
+
+def _early(mine: Sequence[Event]) -> str:
+    """Of a fault that was to stand longer than the run went on: how long it stood."""
+    hold = next((e.get("hold") for e in mine if e.kind == "fault.armed"), None)
+    stood = [(a, b) for a, b in pairwise(mine) if (a.kind, b.kind) == ("fault.landed", "fault.healed")]
+    if hold is None or not stood:
+        return ""
+    longest = max(b.t - (b.get("seconds") or 0) - a.t for a, b in stood)
+    return (
+        f" after {longest:.1f} s of the {hold:g} s that it was to stand, since the run ended"
+        if longest < 0.9 * hold
+        else ""
+    )
 
 
 def _seqs(events: list[Event] | tuple[Event, ...]) -> tuple[int, ...]:

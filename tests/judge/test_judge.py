@@ -13,24 +13,11 @@ from chaos.experiment import Budget, Mode, Rpo, Rto
 from chaos.history import History
 from chaos.invariants.exactly_once_data import ExactlyOnceData
 from chaos.judge import Contract, judge
-from chaos.judge.contract import Planned, Promise
-from chaos.result import Check, Kind, Result
-from chaos.trigger import Condition
+from chaos.judge.contract import Promise
+from chaos.result import Kind, Result
 from chaos.verdict import Outcome, Verdict, failed, passed
+from judge.asked import KILL, check, contract, promise
 from judge.histories import Tape, killed_and_restarted
-
-KILL = Planned(name="process.kill", kind="process.kill")
-
-
-def promise(mode: Mode = Mode.EDGE, *, of_baseline: bool = False, **bound: Any) -> Promise:
-    return Promise(
-        name="speed", kind="training.throughput", unit="samples/s", bound=Condition(**bound or {"at_least": 50.0}),
-        of_baseline=of_baseline, mode=mode,
-    )  # fmt: skip
-
-
-def contract(*hypotheses: Promise, steps: tuple[Planned, ...] = (KILL,), **more: Any) -> Contract:
-    return Contract(experiment="e", title="E", hypotheses=hypotheses, steps=steps, **more)
 
 
 def sample(tape: Tape, *values: Any, **more: Any) -> Tape:
@@ -45,10 +32,6 @@ def run(before: tuple[Any, ...], during: tuple[Any, ...] = (), after: tuple[Any,
     tape.fault("process.kill", "coordinator-1")
     sample(tape, *during).train(6, 10)
     return sample(tape, *after).done(10)
-
-
-def check(result: Result, name: str) -> Check:
-    return next(c for c in result.checks if c.name == name)
 
 
 def speed(tape: Tape, asked: Promise) -> Verdict:
@@ -151,68 +134,6 @@ class TestHypotheses:
     def test_a_control_run_is_judged_over_all_of_it(self) -> None:
         tape = sample(Tape().start().train(1, 5), 0.0, *self.GOOD).done(5)
         assert speed(tape, promise()).outcome is Outcome.PASS
-
-
-class TestFaults:
-    def judged(self, tape: Tape) -> Result:
-        tape.add("run.ended", reason="finished")
-        return judge(contract(), tape.history)
-
-    def armed(self) -> Tape:
-        tape = Tape().start().train(1, 5)
-        tape.add("fault.armed", "fault:process.kill", kind="process.kill")
-        return tape
-
-    def test_a_fault_that_landed_with_proof_passes(self) -> None:
-        verdict = check(judge(contract(), killed_and_restarted().history), "process.kill").verdict
-        assert verdict.outcome is Outcome.PASS
-
-    def test_an_injector_that_raised_is_inconclusive(self) -> None:
-        tape = self.armed()
-        tape.add("fault.failed", "fault:process.kill", phase="inject", error="NotLanded", message="no such process")
-        result = self.judged(tape)
-        assert "did not land: NotLanded: no such process" in check(result, "process.kill").verdict.reason
-        assert result.outcome is Outcome.UNKNOWN
-        assert result.exit is Exit.INCONCLUSIVE
-
-    def test_a_fault_without_proof_is_inconclusive(self) -> None:
-        tape = self.armed()
-        tape.add("fault.landed", "fault:process.kill", instant=True, evidence={})
-        assert check(self.judged(tape), "process.kill").verdict.outcome is Outcome.UNKNOWN
-
-    def test_a_trigger_that_never_fired_is_inconclusive(self) -> None:
-        tape = self.armed()
-        tape.add("fault.missed", "fault:process.kill", reason="the run ended before its trigger fired")
-        assert check(self.judged(tape), "process.kill").verdict.outcome is Outcome.UNKNOWN
-
-    def test_a_step_that_left_no_trace_is_inconclusive(self) -> None:
-        assert check(self.judged(Tape().start()), "process.kill").verdict.reason == "was never injected"
-
-    def test_a_fault_that_still_stands_at_the_end_is_inconclusive(self) -> None:
-        tape = Tape().start().train(1, 5)
-        tape.fault("process.kill", "worker-n1", instant=False)
-        assert "heal is not on record" in check(self.judged(tape), "process.kill").verdict.reason
-
-    @pytest.mark.parametrize(("met", "outcome"), [(0, Outcome.UNKNOWN), (1, Outcome.PASS), (None, Outcome.PASS)])
-    def test_a_fault_that_nobody_ran_into_while_it_stood_is_inconclusive(
-        self, met: int | None, outcome: Outcome
-    ) -> None:
-        tape = Tape().start().train(1, 5)
-        tape.fault("process.kill", "worker-n1", instant=False)
-        tape.heal("process.kill", **({} if met is None else {"met": met}))
-        verdict = check(self.judged(tape), "process.kill").verdict
-        assert verdict.outcome is outcome, verdict
-        assert ("never ran into it" in verdict.reason) == (met == 0)
-
-    def test_a_heal_that_failed_is_exit_4_and_says_what_to_undo(self) -> None:
-        tape = Tape().start().train(1, 5)
-        tape.fault("process.kill", "worker-n1", instant=False)
-        facts = {"phase": "heal", "error": "HealFailed", "message": "still stopped", "undo": "kill -CONT 12"}
-        tape.add("fault.failed", "fault:process.kill", **facts, at=None)
-        result = self.judged(tape)
-        assert result.exit is Exit.HEAL_FAILED
-        assert result.undo == ("kill -CONT 12",)
-        assert "kill -CONT 12" in check(result, "process.kill").verdict.reason
 
 
 class TestBudget:
