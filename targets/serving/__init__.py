@@ -1,1 +1,1 @@
-"""A serving stack that survives what a client would feel: router, replicas, a feature and session store, and its load."""
+"""A serving stack that survives what a client would feel: router, replicas, feature and session store, and its load."""
