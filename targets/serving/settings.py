@@ -17,6 +17,15 @@ STORE_HELPER_PORT = 6380  # of `targets.serving.store`: publishes generations, l
 TIERS = ("primary", "secondary", "tertiary", "static")  # the model ladder, best first
 FEATURES = ("critical", "important", "useful", "optional")
 
+# What the load asks for, and what is beyond it and so a client's mistake (400).
+USERS = 1000  # 0, 1, …
+ITEMS = 2000  # 0, 1, …
+RANKED = 20  # items of a ranking request, and at most:
+RANKED_MOST = 200
+VOCABULARY = 256  # tokens 0, 1, …
+PROMPT = 16  # tokens of a turn's prompt, and at most:
+PROMPT_MOST = 256
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the stack and its load, mirrored by target.yaml. Times are seconds."""
