@@ -1,0 +1,47 @@
+"""Deliberate bugs, switched on one at a time by the setting `defect`; each proves that some invariant can fail.
+
+Code asks `active(settings, STREAM_RESTARTS)` at the one place where it goes wrong. The comment names the invariant that
+catches it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from targets.serving.settings import Settings
+
+# The router
+IGNORES_HEALTH: Final = "ignores-health"  # no-dead-routing
+NEVER_RETURNS: Final = "never-returns"  # accurate-ejection
+EJECTS_ALL: Final = "ejects-all"  # accurate-ejection
+CLIENT_ERRORS_COUNT: Final = "client-errors-count"  # accurate-ejection
+RETRIES_UNBOUNDED: Final = "retries-unbounded"  # shed-not-amplify
+RETRY_STORM: Final = "retry-storm"  # shed-not-amplify
+NO_SHEDDING: Final = "no-shedding"  # shed-not-amplify, request-terminates
+SHEDS_HIGH_FIRST: Final = "sheds-high-first"  # shed-not-amplify
+NO_HYSTERESIS: Final = "no-hysteresis"  # steady-degradation
+DEADLINE_NOT_INHERITED: Final = "deadline-not-inherited"  # request-terminates
+STREAM_RESTARTS: Final = "stream-restarts"  # unbroken-stream
+DRAIN_ACCEPTS: Final = "drain-accepts"  # clean-drain
+
+DEFECTS: Final = {
+    IGNORES_HEALTH: "the router sends requests to any replica, whatever it knows of it",
+    NEVER_RETURNS: "a replica that was ejected never comes back",
+    EJECTS_ALL: "replicas are ejected for failed attempts, however few are left",
+    CLIENT_ERRORS_COUNT: "a client's own mistakes count as failures of the replica that found them",
+    RETRIES_UNBOUNDED: "a failed attempt is repeated while the deadline lasts, without a budget",
+    RETRY_STORM: "each layer of the router repeats what fails, so that the attempts multiply",
+    NO_SHEDDING: "the router's queue has no end, and nobody is refused early",
+    SHEDS_HIGH_FIRST: "a full queue lets its highest priority go",
+    NO_HYSTERESIS: "the ladder goes up as soon as it is below the threshold at which it went down",
+    DEADLINE_NOT_INHERITED: "each attempt starts a deadline of its own",
+    STREAM_RESTARTS: "a stream that goes on elsewhere starts over",
+    DRAIN_ACCEPTS: "a router that drains takes new requests, and cuts them when it ends",
+}
+
+
+def active(settings: Settings, name: str) -> bool:
+    """Whether the deliberate bug `name` is switched on."""
+    if name not in DEFECTS:
+        raise KeyError(name)
+    return settings.defect == name
