@@ -36,6 +36,7 @@ def launch(work: Callable[[Place], None], *, worlds: Sequence[int] = (1,), resta
 
     `worlds`: how many ranks the first, the second, … incarnation has; the last number holds for all later ones.
     """
+    reason: str | None = None
     for epoch in range(1, restarts + 2):
         world = worlds[min(epoch, len(worlds)) - 1]
         emit("group.forming", epoch=epoch, world=world, reason="restart" if epoch > 1 else "start")
@@ -44,7 +45,7 @@ def launch(work: Callable[[Place], None], *, worlds: Sequence[int] = (1,), resta
         reason = _wait(ranks)
         if reason is None:
             _leave(0)
-    emit("job.failed", reason=reason + (f", in spite of {restarts} restarts" if restarts else ""))
+    emit("job.failed", reason=f"{reason}, in spite of {restarts} restarts" if restarts else reason)
     _leave(1)
 
 

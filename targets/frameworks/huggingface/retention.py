@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import transformers.trainer
-from transformers import TrainerCallback
+from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import rotate_checkpoints
 
 from chaos.inside import emit
@@ -51,7 +51,7 @@ def work(place: Place) -> None:
     folders = Folders()
     emit("group.formed", epoch=1, world=1, generation=0, step=0)
     output = DATA / "output"
-    earlier = tiny.Trainer(
+    earlier = Trainer(
         model=tiny.model(seed), train_dataset=tiny.Samples(40), data_collator=without_names, callbacks=[folders],
         args=tiny.arguments(output, max_steps=30, save_steps=10),
     )  # fmt: skip
@@ -82,5 +82,6 @@ def age(output: Path) -> None:
 
 if __name__ == "__main__":
     if LIBRARY == "as-it-was":
-        transformers.trainer.rotate_checkpoints = by_number
+        library: Any = transformers.trainer
+        library.rotate_checkpoints = by_number
     launch(work, restarts=0)

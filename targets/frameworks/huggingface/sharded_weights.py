@@ -44,13 +44,14 @@ def load(seed: int) -> None:
 
 def leaves_out_what_is_missing() -> None:
     """What vLLM and SGLang did: files that the index names and nobody has are not loaded."""
-    files: Any = transformers.modeling_utils.get_checkpoint_shard_files
+    library: Any = transformers.modeling_utils
+    files = library.get_checkpoint_shard_files
 
     def there(*args: Any, **more: Any) -> Any:
         names, metadata = files(*args, **more)
         return [name for name in names if Path(name).exists()], metadata
 
-    transformers.modeling_utils.get_checkpoint_shard_files = there
+    library.get_checkpoint_shard_files = there
 
 
 def work(place: Place) -> None:

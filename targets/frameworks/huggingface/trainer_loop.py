@@ -96,7 +96,8 @@ def newest() -> Path | None:
     if MARKED:
         marked = [mark.parent for mark in OUTPUT.glob(f"checkpoint-*/{MARK}")]
         return max(marked, key=tiny.number, default=None)
-    last = get_last_checkpoint(str(OUTPUT)) if OUTPUT.exists() else None
+    choice: Any = get_last_checkpoint
+    last = choice(str(OUTPUT)) if OUTPUT.exists() else None
     return Path(last) if last else None
 
 

@@ -41,7 +41,8 @@ class Net(L.LightningModule):
 
     def training_step(self, batch: list[torch.Tensor], index: int) -> torch.Tensor:
         (rows,) = batch
-        return (self.layer(rows) - rows).square().mean()
+        loss: torch.Tensor = (self.layer(rows) - rows).square().mean()
+        return loss
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         return torch.optim.AdamW(self.parameters(), lr=1e-3)
@@ -72,7 +73,7 @@ class Reports(Callback):
         self.place, self.resumed = place, resumed
 
     def on_train_start(self, trainer: L.Trainer, module: L.LightningModule) -> None:
-        generation, step = numbered(self.resumed) if self.resumed else (0, 0)
+        generation = numbered(self.resumed)[0] if self.resumed else 0
         epoch = self.place.epoch
         if self.resumed:
             held = {
@@ -161,7 +162,8 @@ def main() -> None:
     tempfile.tempdir = None  # some import had already asked for it
     if library == "as-it-was":
         # torch.save straight to the final name.
-        torch_io._atomic_save = lambda checkpoint, path: torch.save(checkpoint, path)
+        plugin: Any = torch_io
+        plugin._atomic_save = torch.save
     launch(work)
 
 

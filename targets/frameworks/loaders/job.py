@@ -1,4 +1,4 @@
-"""A training loop over a StatefulDataLoader, as its documentation shows it: its state is saved and loaded with the rest.
+"""A training loop over a StatefulDataLoader, as its documentation has it: its state is saved and loaded with the rest.
 
 Steps are numbered by their place in the data (`epoch * batches + index`), as loops do that log by it.
 """
@@ -6,7 +6,6 @@ Steps are numbered by their place in the data (`epoch * batches + index`), as lo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +102,7 @@ class Job:
         """All of it, in one file, whole or not at all."""
         self.generation += 1
         name, epoch = f"{self.generation:04}.pt", self.place.epoch
-        emit(
-            "checkpoint.saved", generation=self.generation, step=self.step, rank=0, epoch=epoch, state=self.state()
-        )
+        emit("checkpoint.saved", generation=self.generation, step=self.step, rank=0, epoch=epoch, state=self.state())
         held = {
             "model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "step": self.step,
             "loader": self.loader.state_dict() if hasattr(self.loader, "state_dict") else None,
@@ -123,7 +120,7 @@ class Job:
         return {"model": digest(self.model.state_dict()), "optimizer": digest(self.optimizer.state_dict())}
 
 
-def finished_is_not_looked_at(loader: StatefulDataLoader) -> Iterator[Any]:
+def finished_is_not_looked_at(loader: Any) -> Any:
     """`StatefulDataLoader.__iter__` of torchdata 0.10, for a loader without workers."""
     if loader._initial_iter_for_state_dict:
         loader._initial_iter_for_state_dict = False
