@@ -274,18 +274,43 @@ say("made")
         await stage.until_line("a", "made")
 
 
-async def test_a_torn_copy_within_the_kernel_and_a_reservation_are_only_killed(
-    tapped: Open, strike: Strike, stage: Recorder
+@pytest.mark.parametrize(
+    ("copy", "left"),
+    [
+        ("os.sendfile(new.fileno(), old.fileno(), 2, 8)", b"234"),
+        ("os.sendfile(new.fileno(), old.fileno(), None, 8)", b"456"),
+        ("os.copy_file_range(old.fileno(), new.fileno(), 8, offset_src=1)", b"123"),
+        ("os.copy_file_range(old.fileno(), new.fileno(), 8)", b"456"),
+        ("os.copy_file_range(old.fileno(), new.fileno(), 2)", b"45"),
+    ],
+)
+async def test_a_process_is_killed_in_the_middle_of_a_copy_within_the_kernel(
+    tapped: Open, strike: Strike, stage: Recorder, copy: str, left: bytes
 ) -> None:
     fault = Kill(path="copy", ops=("write",), torn=3)
-    program = """
-open(f"{data}/file", "w").write("0123456789")
+    program = f"""
+open(f"{{data}}/file", "w").write("0123456789")
 go()
-with open(f"{data}/file", "rb") as old, open(f"{data}/copy", "wb") as new:
-    os.sendfile(new.fileno(), old.fileno(), 0, 10)
+with open(f"{{data}}/file", "rb") as old, open(f"{{data}}/copy", "wb") as new:
+    os.lseek(old.fileno(), 4, os.SEEK_SET)
+    {copy}
+"""
+    async with tapped({"a": program}, fault) as target, strike(fault, target) as landing:
+        await stage.until("member.exited", "a")
+        assert (data(target) / "copy").read_bytes() == left
+    assert landing.evidence["syscall"] == copy[3:].partition("(")[0]
+    assert landing.evidence["torn"] == len(left)
+
+
+async def test_a_torn_reservation_is_only_killed(tapped: Open, strike: Strike, stage: Recorder) -> None:
+    fault = Kill(path="copy", ops=("write",), torn=3)
+    program = """
+go()
+with open(f"{data}/copy", "wb") as new:
+    os.posix_fallocate(new.fileno(), 0, 10)
 """
     async with tapped({"a": program}, fault) as target, strike(fault, target) as landing:
         await stage.until("member.exited", "a")
         assert (data(target) / "copy").read_bytes() == b""
-    assert landing.evidence["syscall"] == "sendfile"
+    assert landing.evidence["syscall"] == "fallocate"
     assert "torn" not in landing.evidence

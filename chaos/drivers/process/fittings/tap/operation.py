@@ -13,6 +13,7 @@ from chaos.drivers.process.fittings.tap.notice import Notice, descriptor, memory
 from chaos.drivers.process.fittings.tap.syscalls import AT_REMOVEDIR, CALLS, O_TMPFILE, creates
 
 HERE = -100  # AT_FDCWD
+COPIES = {"sendfile": (1, 2), "copy_file_range": (0, 1)}  # whose bytes come from a file: which, and where it begins
 MOST_PIECES = 1024  # of memory in one call, as the kernel has it
 
 
@@ -78,11 +79,13 @@ class Operation:
 
     @property
     def carries(self) -> bool:
-        """Whether what a write puts into the file lies in the memory of the process: then `data()` has it."""
-        return self.syscall not in ("sendfile", "copy_file_range", "fallocate")
+        """Whether a write puts bytes into the file that can be had before it happens: then `data()` has them."""
+        return self.syscall != "fallocate"
 
     def data(self, most: int | None = None) -> bytes:
         """What a write would put into the file, its first `most` bytes. Raises OSError when the process has gone."""
+        if self.syscall in COPIES:
+            return self._copied(*COPIES[self.syscall], most)
         pieces = [(self.args[1], self.size or 0)] if self._call.vector is None else self._pieces()
         found = bytearray()
         for address, length in pieces:
@@ -105,6 +108,19 @@ class Operation:
     def reach(self, path: str | None = None) -> str:
         """The path by which we get at what the member sees there, in its own mounts."""
         return f"/proc/{self.tid}/root{path or self.path}"
+
+    def _copied(self, source: int, begins: int, most: int | None) -> bytes:
+        """What a copy within the kernel would take from its other file; nothing where that is no regular one."""
+        size = self.size or 0
+        mine = descriptor(self.pid, _int(self.args[source]))
+        try:
+            if not stat.S_ISREG(os.fstat(mine).st_mode):
+                return b""
+            place = self.args[begins]
+            offset = int.from_bytes(memory(self.tid, place, 8), "little") if place else os.lseek(mine, 0, os.SEEK_CUR)
+            return os.pread(mine, size if most is None else min(size, most), offset)
+        finally:
+            os.close(mine)
 
     def _pieces(self) -> list[tuple[int, int]]:
         count = min(self.args[2], MOST_PIECES)
