@@ -8,6 +8,7 @@ bytes of which file each was written (`storage_data`).
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,21 +54,49 @@ def written(path: Path, metadata: Metadata) -> dict[str, Piece]:
     return found
 
 
+def _say_written(path: Path, metadata: Metadata, generation: int, prefix: str = "") -> list[str]:
+    """The pieces that are there; all that are named are returned."""
+    for name, piece in sorted(written(path, metadata).items()):
+        emit(
+            "checkpoint.shard_written",
+            generation=generation, name=prefix + name, rank=piece.rank, bytes=piece.size, digest=piece.digest,
+        )  # fmt: skip
+    return [prefix + name for name in named(metadata)]
+
+
 def say_committed(path: Path, *, generation: int, step: int, epoch: int) -> bool:
     """Say what the disk holds of a generation; whether it has a commit record."""
     metadata = metadata_of(path)
     if metadata is None:
         return False
-    for name, piece in sorted(written(path, metadata).items()):
-        emit(
-            "checkpoint.shard_written",
-            generation=generation, name=name, rank=piece.rank, bytes=piece.size, digest=piece.digest,
-        )  # fmt: skip
+    shards = _say_written(path, metadata, generation)
     record = hashlib.sha256((path / ".metadata").read_bytes()).hexdigest()
     emit(
-        "checkpoint.committed", generation=generation, step=step, epoch=epoch, shards=named(metadata), digest=record
+        "checkpoint.committed", generation=generation, step=step, epoch=epoch, shards=shards, digest=record
     )  # fmt: skip
     return True
+
+
+def say_parts_committed(paths: Sequence[Path], *, generation: int, step: int, epoch: int) -> None:
+    """The same of a generation that is several checkpoints of DCP, each in a folder of its own."""
+    shards, record = [], hashlib.sha256()
+    for path in paths:
+        metadata = FileSystemReader(path).read_metadata()
+        shards += _say_written(path, metadata, generation, f"{path.name}/")
+        record.update((path / ".metadata").read_bytes())
+    emit(
+        "checkpoint.committed",
+        generation=generation, step=step, epoch=epoch, shards=shards, digest=record.hexdigest(),
+    )  # fmt: skip
+
+
+def say_read(path: Path, *, generation: int) -> None:
+    """The pieces of a part that was just loaded."""
+    for name, piece in sorted(written(path, FileSystemReader(path).read_metadata()).items()):
+        emit(
+            "checkpoint.shard_read",
+            generation=generation, name=f"{path.name}/{name}", bytes=piece.size, digest=piece.digest,
+        )  # fmt: skip
 
 
 def say_outcome(path: Path, *, generation: int, step: int, epoch: int, error: BaseException | None = None) -> None:

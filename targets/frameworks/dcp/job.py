@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Job:
         self.group: dist.ProcessGroup | None = None  # of the training's own collectives; None: the default one
         if self.world > 1 and settings.shard:
             fully_shard(self.model)
+        self.watch: Callable[[Job], bool] = lambda _: True  # between backward and update: whether the update is done
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-2)
 
     def train_step(self) -> None:
@@ -46,11 +47,18 @@ class Job:
         if self.world > 1 and not self.settings.shard:
             for parameter in self.model.parameters():
                 dist.all_reduce(parameter.grad, group=self.group)
-        self.optimizer.step()
+        taken = self.watch(self)
+        if taken:
+            self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
         time.sleep(max(0.0, self.settings.step_seconds - (time.monotonic() - began)))
-        emit("step.completed", step=self.step, samples=samples, data_epoch=0, loss=repr(self._mean(loss)), **self.who)
+        result: dict[str, Any]
+        if taken:
+            result = {"samples": samples, "loss": repr(self._mean(loss))}
+        else:
+            result = {"samples": [], "quarantined": samples, "loss": None}
+        emit("step.completed", step=self.step, data_epoch=0, **result, **self.who)
 
     @property
     def who(self) -> dict[str, int]:

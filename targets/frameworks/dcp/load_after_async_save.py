@@ -12,33 +12,39 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import CheckpointException
 
 from chaos.inside import emit
-from targets.frameworks.dcp.disk import say_outcome
+from targets.frameworks.dcp.disk import say_committed
 from targets.frameworks.dcp.job import Job, digest, folder
+from targets.frameworks.dcp.resume import in_background
 
 
 def run(job: Job) -> None:
+    """The training ends with a save, and what was saved is evaluated."""
     job.formed()
     while job.step < job.settings.steps:
         job.train_step()
         if job.due:
-            _checkpoint(job)
+            saving = _begin(job)
+            if job.step < job.settings.steps or job.settings.guarded:
+                saving.result()
+            told = _say_committed(job)
+    _evaluate(job)
+    saving.result()
+    if not told:
+        _say_committed(job)
 
 
-def _checkpoint(job: Job) -> None:
-    path = folder(job.settings, job.step)
-    cut = {"generation": job.generation, "step": job.step, "epoch": job.epoch}
+def _begin(job: Job) -> Future[Any]:
     job.say_begun()
     job.say_saved()
     state = {"model": job.model.state_dict(), "optimizer": job.optimizer.state_dict()}
-    saving: Future[Any] = dcp.async_save(state, checkpoint_id=path)
-    if job.settings.guarded:
-        saving.result()
-        say_outcome(path, **cut)
-        _evaluate(job)
-    else:
-        _evaluate(job)
-        saving.result()
-        say_outcome(path, **cut)
+    return in_background(state, folder(job.settings, job.step))
+
+
+def _say_committed(job: Job) -> bool:
+    """What the disk holds of this save by now."""
+    return say_committed(
+        folder(job.settings, job.step), generation=job.generation, step=job.step, epoch=job.epoch
+    )  # fmt: skip
 
 
 def _evaluate(job: Job) -> None:

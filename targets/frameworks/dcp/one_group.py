@@ -1,7 +1,7 @@
 """KempnerInstitute/KempnerForge#104, #105: a save in the background and the main thread share one process group.
 
-`async_save` runs its collectives in a thread, on the default group unless told otherwise. The main thread's barrier goes
-through the same group, and the ranks issue the two in different order as soon as one of them writes more slowly.
+`async_save` runs its collectives in a thread, on the default group unless told otherwise. The main thread's barrier
+goes through the same group, and the ranks issue the two in different order once one of them writes more slowly.
 Guarded: a group of its own for the saves.
 """
 
@@ -11,10 +11,10 @@ from concurrent.futures import Future
 from typing import Any
 
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 
 from targets.frameworks.dcp.disk import say_outcome
 from targets.frameworks.dcp.job import Job, folder
+from targets.frameworks.dcp.resume import in_background
 
 
 def run(job: Job) -> None:
@@ -30,8 +30,7 @@ def run(job: Job) -> None:
             job.say_begun()
             job.say_saved()
             state = {"model": job.model.state_dict(), "optimizer": job.optimizer.state_dict()}
-            saving = dcp.async_save(state, checkpoint_id=folder(job.settings, job.step), process_group=saves)
-            pending = saving, job.step
+            pending = in_background(state, folder(job.settings, job.step), saves), job.step
     _finish(job, pending)
 
 

@@ -7,8 +7,10 @@ takes the last checkpoint with it, and leaves its `.metadata`. Guarded: a folder
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
 from chaos.inside import emit
@@ -45,7 +47,7 @@ def _save(job: Job) -> None:
     state = {"model": model, "optimizer": optimizer, "step": job.step}
     try:
         dcp.save(state, checkpoint_id=path)
-    except Exception as error:
+    except CheckpointException as error:
         emit("checkpoint.aborted", generation=job.generation, reason=f"{type(error).__name__}; {_listing(path)}"[:300])
         if not own:
             _say_gone(job, path)
@@ -64,7 +66,7 @@ def _say_gone(job: Job, path: Path) -> None:
 
 def _restore(job: Job, path: Path) -> None:
     model, optimizer = get_state_dict(job.model, job.optimizer)
-    state = {"model": model, "optimizer": optimizer, "step": 0}
+    state: dict[str, Any] = {"model": model, "optimizer": optimizer, "step": 0}
     dcp.load(state, checkpoint_id=path)
     set_state_dict(
         job.model, job.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
@@ -26,13 +30,20 @@ def restore(job: Job, step: int) -> None:
     generation = step // job.settings.checkpoint_every
     job.say_loading(generation)
     model, optimizer = get_state_dict(job.model, job.optimizer)
-    state = {"model": model, "optimizer": optimizer}
+    state: dict[str, Any] = {"model": model, "optimizer": optimizer}
     dcp.load(state, checkpoint_id=folder(job.settings, step))
     set_state_dict(
         job.model, job.optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"]
     )  # fmt: skip
     job.step = step
     job.say_loaded(generation)
+
+
+def in_background(state: dict[str, Any], path: Path, group: dist.ProcessGroup | None = None) -> Future[Any]:
+    """`async_save`, which returns a future unless it is given a stager."""
+    saving = dcp.async_save(state, checkpoint_id=path, process_group=group)
+    assert isinstance(saving, Future)
+    return saving
 
 
 def complete(job: Job) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch.distributed.checkpoint as dcp
-from torch.distributed.checkpoint import FileSystemWriter
+from torch.distributed.checkpoint import CheckpointException, FileSystemWriter
 
 from targets.frameworks.dcp.disk import named, say_outcome, written
 from targets.frameworks.dcp.job import Job, folder
@@ -37,11 +37,11 @@ def _checkpoint(job: Job) -> None:
     say_outcome(path, **cut, error=error)
 
 
-def _save(job: Job, path: Path) -> Exception | None:
+def _save(job: Job, path: Path) -> CheckpointException | None:
     state = {"model": job.model.state_dict(), "optimizer": job.optimizer.state_dict()}
     try:
         dcp.save(state, storage_writer=FileSystemWriter(path, thread_count=THREADS))
-    except Exception as error:
+    except CheckpointException as error:
         return error
     return None
 
