@@ -15,7 +15,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from chaos.inside import emit
+from chaos.inside import emit, point
 from targets.frameworks.dcp.settings import Settings
 
 SAMPLES = 4  # of a rank in a step
@@ -37,6 +37,7 @@ class Job:
 
     def train_step(self) -> None:
         """One step on the samples that are its own, and the event that tells of it."""
+        point("step.begin", step=self.step + 1, rank=self.rank, epoch=self.epoch)
         began = time.monotonic()
         first = (self.step * self.world + self.rank) * SAMPLES
         samples = list(range(first, first + SAMPLES))
@@ -80,10 +81,11 @@ class Job:
             emit("group.formed", epoch=self.epoch, world=self.world, generation=generation, step=self.step)
 
     def say_begun(self) -> None:
+        """A save is about to begin; faults in it are armed here."""
+        cut = {"generation": self.generation, "step": self.step, "epoch": self.epoch}
         if self.rank == 0:
-            emit(
-                "checkpoint.begun", generation=self.generation, step=self.step, epoch=self.epoch, world=self.world
-            )  # fmt: skip
+            emit("checkpoint.begun", world=self.world, **cut)
+        point("checkpoint.before_save", rank=self.rank, **cut)
 
     def say_saved(self) -> None:
         """The state of the cut, before anything is written."""
