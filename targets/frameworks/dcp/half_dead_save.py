@@ -8,6 +8,8 @@ from __future__ import annotations
 from targets.frameworks.dcp.job import Job, folders
 from targets.frameworks.dcp.resume import complete, restore, train
 
+VARIANT = "as-it-was"
+
 
 def run(job: Job) -> None:
     if steps := sorted(folders(job.settings)) if job.settings.as_it_was else complete(job):

@@ -15,6 +15,8 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from targets.frameworks.dcp.disk import say_outcome
 from targets.frameworks.dcp.job import Job, folder, folders
 
+VARIANT = "guarded"
+
 
 def run(job: Job) -> None:
     complete = [step for step, path in folders(job.settings).items() if (path / ".metadata").exists()]

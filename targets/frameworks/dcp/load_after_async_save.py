@@ -16,6 +16,8 @@ from targets.frameworks.dcp.disk import say_committed
 from targets.frameworks.dcp.job import Job, digest, folder
 from targets.frameworks.dcp.resume import in_background
 
+VARIANT = "guarded"
+
 
 def run(job: Job) -> None:
     """The training ends with a save, and what was saved is evaluated."""

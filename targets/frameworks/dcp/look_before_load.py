@@ -11,6 +11,8 @@ import torch.distributed as dist
 from targets.frameworks.dcp.job import Job
 from targets.frameworks.dcp.resume import complete, restore, train
 
+VARIANT = "as-it-was"
+
 
 def run(job: Job) -> None:
     steps = complete(job)

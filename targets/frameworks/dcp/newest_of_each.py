@@ -21,6 +21,7 @@ from chaos.inside import emit
 from targets.frameworks.dcp.disk import say_parts_committed, say_read
 from targets.frameworks.dcp.job import Job, folder, folders
 
+VARIANT = "as-it-was"
 PARTS = ("model", "optimizer")
 
 

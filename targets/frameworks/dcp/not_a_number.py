@@ -13,6 +13,7 @@ from chaos.inside import emit, sites, tamper
 from targets.frameworks.dcp.job import Job, folder
 from targets.frameworks.dcp.resume import save
 
+VARIANT = "guarded"
 KEEP = 2
 
 

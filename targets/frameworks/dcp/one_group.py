@@ -16,6 +16,8 @@ from targets.frameworks.dcp.disk import say_outcome
 from targets.frameworks.dcp.job import Job, folder
 from targets.frameworks.dcp.resume import in_background
 
+VARIANT = "guarded"
+
 
 def run(job: Job) -> None:
     job.group = dist.new_group()  # as NCCL is for gradients: only save and barrier are in question

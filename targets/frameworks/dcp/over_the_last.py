@@ -18,6 +18,8 @@ from targets.frameworks.dcp.disk import metadata_of, named, say_committed, writt
 from targets.frameworks.dcp.job import Job, folder
 from targets.frameworks.dcp.resume import complete
 
+VARIANT = "guarded"
+
 
 def run(job: Job) -> None:
     last = _last(job)

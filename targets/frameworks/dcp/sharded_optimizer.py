@@ -13,6 +13,8 @@ from targets.frameworks.dcp.disk import say_outcome
 from targets.frameworks.dcp.job import Job, folder
 from targets.frameworks.dcp.resume import complete, restore, train
 
+VARIANT = "as-it-was"
+
 
 def run(job: Job) -> None:
     steps = complete(job)

@@ -12,6 +12,8 @@ import torch.distributed as dist
 from targets.frameworks.dcp.job import Job
 from targets.frameworks.dcp.resume import complete, restore, train
 
+VARIANT = "guarded"
+
 
 def run(job: Job) -> None:
     saves = dist.new_group(timeout=timedelta(seconds=60)) if job.settings.guarded else None

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import socket
 import sys
+from importlib.metadata import version
 from multiprocessing.connection import wait
 
 from chaos.inside import emit, hello
@@ -20,7 +21,10 @@ def main() -> int:
     settings = Settings.from_environment()
     hello("supervisor", role="supervisor")
     settings.checkpoints.mkdir(exist_ok=True)
-    emit("job.started", steps=settings.steps, checkpoint_every=settings.checkpoint_every)
+    emit(
+        "job.started",
+        steps=settings.steps, checkpoint_every=settings.checkpoint_every, torch=version("torch"),
+    )  # fmt: skip
     for epoch in range(1, settings.max_restarts + 2):
         emit("group.forming", epoch=epoch, world=settings.world, reason="start" if epoch == 1 else "restart")
         if _once(settings, epoch):

@@ -18,6 +18,7 @@ from targets.frameworks.dcp.disk import say_committed
 from targets.frameworks.dcp.job import Job, folder
 from targets.frameworks.dcp.resume import in_background, restore
 
+VARIANT = "as-it-was"
 Pending = tuple[Future[Any], int]  # a save, and the step of its cut
 
 

@@ -28,6 +28,8 @@ def work(settings: Settings, rank: int, epoch: int, port: int) -> None:
                 timeout=timedelta(seconds=settings.group_timeout),
             )  # fmt: skip
         program = importlib.import_module(f"targets.frameworks.dcp.{settings.program.replace('-', '_')}")
+        if settings.library not in ("installed", program.VARIANT):
+            raise ValueError(f"{settings.program} knows installed and {program.VARIANT}, not {settings.library}")
         program.run(Job(settings, rank, epoch))
     except BaseException as error:
         traceback.print_exc()

@@ -14,6 +14,7 @@ from torch.distributed.checkpoint import CheckpointException, FileSystemWriter
 from targets.frameworks.dcp.disk import named, say_outcome, written
 from targets.frameworks.dcp.job import Job, folder
 
+VARIANT = "guarded"
 THREADS = 8  # with so many, the first file is never the one of the main thread, which starts the others first
 
 
