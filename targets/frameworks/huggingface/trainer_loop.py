@@ -1,7 +1,8 @@
 """A Trainer job of one or two ranks, that saves every few steps and resumes as its documentation says.
 
-A folder with a checkpoint's name is one to the Trainer, so the name is the commit record; what lies in it is reported
-when all ranks have come back from the save, or when a restarted job finds it. Generations are numbered by their step.
+A folder with a checkpoint's name is one to the Trainer, so the name is the commit record of all that a checkpoint is
+made of; what of it lies in the folder is reported when all ranks have come back from the save, or when a restarted job
+finds it. Generations are numbered by their step.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ OUTPUT = DATA / "output"
 MARKED = LIBRARY == "guarded" and CASE == "killed-in-a-save"
 ONE_GLOBAL_BATCH = LIBRARY == "guarded" and CASE == "resize"
 MARK = "COMPLETE"
+PARTS = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")  # of any checkpoint
 
 
 class Staged(tiny.Told):
@@ -62,7 +64,7 @@ class Reports(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **more: Any) -> None:
         if self.saved is not None and self.place.rank == 0:  # every rank has been in a step since then
-            found(self.saved, self.place)
+            found(self.saved, self.place, self.place.world)
         self.saved = None
         if control.should_save and self.place.rank == 0:
             step = state.global_step
@@ -81,14 +83,15 @@ class Reports(TrainerCallback):
                 (self.saved / MARK).touch()
 
 
-def found(folder: Path, place: Place) -> None:
-    """A folder that bears the name of a checkpoint, and what lies in it."""
+def found(folder: Path, place: Place, world: int) -> None:
+    """A folder that bears the name of a checkpoint of that many ranks, and what lies in it."""
     step = tiny.number(folder)
-    names = sorted(file.name for file in folder.iterdir() if file.is_file() and file.name != MARK)
-    for name in names:
-        rank = 1 if name == "rng_state_1.pth" else 0  # the only file that is not written by rank 0
-        emit("checkpoint.shard_written", generation=step, name=name, rank=rank, **file_facts(folder / name))
-    emit("checkpoint.committed", generation=step, step=step, epoch=place.epoch, shards=names)
+    own = [f"rng_state_{rank}.pth" for rank in range(world)] if world > 1 else ["rng_state.pth"]
+    for name in (*PARTS, *own):
+        if (folder / name).exists():
+            rank = own.index(name) if name in own else 0
+            emit("checkpoint.shard_written", generation=step, name=name, rank=rank, **file_facts(folder / name))
+    emit("checkpoint.committed", generation=step, step=step, epoch=place.epoch, shards=[*PARTS, *own])
 
 
 def newest() -> Path | None:
@@ -108,7 +111,7 @@ def work(place: Place) -> None:
         emit("job.started", dataset=SIZE, checkpoint_every=EVERY, seed=SEED)
     if resumed:
         if place.rank == 0:
-            found(resumed, place)
+            found(resumed, place, WORLDS[0] if place.epoch == 2 else WORLDS[1])  # those that have written it
         emit("checkpoint.loading", generation=tiny.number(resumed), rank=place.rank, epoch=place.epoch)
     batch = BATCH // place.world if ONE_GLOBAL_BATCH else BATCH
     arguments = tiny.arguments(
@@ -124,7 +127,7 @@ def work(place: Place) -> None:
     if place.world > 1:
         dist.barrier()
     if place.rank == 0:
-        found(OUTPUT / f"checkpoint-{trainer.state.global_step}", place)
+        found(OUTPUT / f"checkpoint-{trainer.state.global_step}", place, place.world)
         emit("job.completed", step=trainer.state.global_step)
 
 
