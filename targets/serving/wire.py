@@ -13,6 +13,8 @@ ATTEMPTS: Final = "x-attempts"  # in an answer of the router: how many it took
 TIER: Final = "x-tier"
 SHED: Final = "x-shed"
 DRAINING: Final = "x-draining"
+CAUSE: Final = "x-cause"  # of a 503: `store`, and not the replica
+GENERATION: Final = "x-generation"  # of the weights that answer
 IDEMPOTENCY: Final = "idempotency-key"
 
 PRIORITIES: Final = ("high", "normal", "low")  # which leaves a full queue last, and first

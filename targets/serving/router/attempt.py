@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 import aiohttp
 from opentelemetry.trace import Span
@@ -23,8 +24,19 @@ FAIR = 4.0  # times the usual service time: who was given less time is not to bl
 BROKEN = (aiohttp.ClientError, OSError)
 """What a refused or broken connection raises. A TimeoutError is an OSError, so look for it first."""
 
-Line = Callable[[bytes], Awaitable[float | None]]
-"""Takes a line of a stream; how long the next one may take, or None when the stream is complete."""
+
+class Reader(Protocol):
+    """Reads the stream that answers an attempt."""
+
+    @property
+    def streamed(self) -> int:
+        """How many tokens the client has."""
+
+    def opened(self, headers: Mapping[str, str]) -> None:
+        """The stream begins."""
+
+    async def take(self, line: bytes) -> float | None:
+        """A line of it; how long the next one may take, or None when the stream is complete."""
 
 
 class ClientGone(Exception):
@@ -57,12 +69,11 @@ class Attempter:
         limit: float,
         usual: float,
         headers: Mapping[str, str],
-        line: Line | None = None,
-        streamed: Callable[[], int] = lambda: 0,
+        reader: Reader | None = None,
     ) -> Result:
-        """Ask `replica`, and wait `limit` seconds for it; with `line`, for each line of a stream.
+        """Ask `replica`, and wait `limit` seconds for it; with `reader`, for each line of a stream.
 
-        `usual`: how long such a request takes. `streamed`: how many tokens the client has.
+        `usual`: how long such a request takes.
         """
         trial, began = self._fleet.begin(replica), time.monotonic()
         with (
@@ -70,7 +81,7 @@ class Attempter:
             Patience(replica, limit) as patience,
         ):
             sent = {ID: asked.id, PRIORITY: asked.priority, ATTEMPT: str(number), PARENT: header(span), **headers}
-            result = await self._guarded(self._urls[replica, asked.what], body, sent, patience, line)
+            result = await self._guarded(self._urls[replica, asked.what], body, sent, patience, reader)
             _describe(span, result)
         result = result._replace(seconds=time.monotonic() - began, attempts=number)
         fair = limit >= FAIR * usual or patience.abandoned
@@ -83,20 +94,20 @@ class Attempter:
             attempt=number,
             status=result.status,
             seconds=round(result.seconds, 6),
-            streamed=streamed(),
+            streamed=reader.streamed if reader else 0,
             draining=result.kind is Kind.DRAINING,
         )
         return result
 
     async def _guarded(
-        self, url: URL, body: bytes, headers: Mapping[str, str], patience: Patience, line: Line | None
+        self, url: URL, body: bytes, headers: Mapping[str, str], patience: Patience, reader: Reader | None
     ) -> Result:
         """The result, whatever happens on the way."""
         try:
             async with patience.timeout, self._http.post(url, data=body, headers=headers) as response:
-                if line is None or response.status != 200:
+                if reader is None or response.status != 200:
                     return of_answer(response.status, response.headers, await response.read())
-                return await _stream(response, patience, line)
+                return await _stream(response, patience, reader)
         except TimeoutError:
             if patience.abandoned:
                 return Result(Kind.FAILED, reason="its replica was ejected")
@@ -116,17 +127,20 @@ class Attempter:
                 self._fleet.drains(replica, trial=trial)
             case Kind.FAILED:
                 self._fleet.failed(replica, trial=trial, broken=result.broken)
+            case Kind.DEPENDENCY:
+                self._fleet.lacks(replica, trial=trial)
             case Kind.LATE if fair:
                 self._fleet.failed(replica, trial=trial, broken=False)
             case _:
                 self._fleet.mistaken(replica, trial=trial)
 
 
-async def _stream(response: aiohttp.ClientResponse, patience: Patience, line: Line) -> Result:
+async def _stream(response: aiohttp.ClientResponse, patience: Patience, reader: Reader) -> Result:
     """Hand on the lines as they come."""
+    reader.opened(response.headers)
     while content := await response.content.readline():
         patience.renew(None)  # how fast the client reads is not the replica's doing
-        limit = await line(content)
+        limit = await reader.take(content)
         if limit is None:
             return Result(Kind.ANSWER, 200)
         patience.renew(limit)

@@ -60,9 +60,12 @@ class Breaker:
         self._state, self._trial = CLOSED, False
         return True
 
-    def failed(self, *, trial: bool) -> bool:
-        """An attempt failed; whether that ends a trial, so that the breaker must open again."""
-        self._in_a_row += 1
+    def failed(self, *, trial: bool, counts: bool = True) -> bool:
+        """An attempt failed; whether that ends a trial, so that the breaker must open again.
+
+        One that does not count may be nobody's fault here.
+        """
+        self._in_a_row += counts
         return trial and self._state == HALF_OPEN
 
     def neither(self, *, trial: bool) -> None:

@@ -30,12 +30,15 @@ class Fleet:
             )
             for i, address in enumerate(addresses)
         ]
-        self._outliers = Outliers(
-            [replica.name for replica in self.replicas],
-            window=settings.outlier_window,
-            rate=settings.outlier_rate,
-            least=settings.outlier_least,
-            clock=clock,
+        self._outliers, self._lacking = (
+            Outliers(
+                [replica.name for replica in self.replicas],
+                window=settings.outlier_window,
+                rate=settings.outlier_rate,
+                least=settings.outlier_least,
+                clock=clock,
+            )
+            for _ in range(2)
         )
         self._order = itertools.count(1)
         self.changed = asyncio.Event()  # set at each change of the rotation
@@ -90,8 +93,9 @@ class Fleet:
         """An attempt went well."""
         replica.outstanding -= 1
         self._outliers.add(replica.name, True)
+        self._lacking.add(replica.name, True)
         if replica.breaker.succeeded(trial=trial):
-            self._outliers.forget(replica.name)
+            self._forget(replica)
             self._facts.emit("breaker.closed", name=replica.name, reason="the trial went well")
             self._settle(replica, back=replica.breaker.reason)
 
@@ -105,6 +109,15 @@ class Fleet:
             replica.cut = True
             self._settle(replica)
         self._judge(replica)
+
+    def lacks(self, replica: Replica, *, trial: bool) -> None:
+        """An attempt failed for want of what the replica needs: its own trouble only where others do not lack it."""
+        replica.outstanding -= 1
+        self._lacking.add(replica.name, False)
+        if replica.breaker.failed(trial=trial, counts=False):
+            self._open(replica, replica.breaker.reason, "the trial failed")
+        elif self._lacking.alone(replica.name):
+            self._eject(replica, "outlier", "it alone lacks what it needs")
 
     def mistaken(self, replica: Replica, *, trial: bool) -> None:
         """An attempt ended with what its client did wrong, or gave up: it says nothing of the replica."""
@@ -138,14 +151,16 @@ class Fleet:
         outlier = self._outliers.beyond(replica.name)
         if not outlier and not replica.breaker.should_open:
             return
+        share = self._outliers.share(replica.name)
+        if outlier:
+            self._eject(replica, "outlier", f"{share:.0%} of its attempts failed")
+        else:
+            self._eject(replica, "breaker", "failures in a row")
+
+    def _eject(self, replica: Replica, kind: str, why: str) -> None:
         out = sum(other.out is not None for other in self.replicas)
-        if may_eject(out, len(self.replicas)) or active(self._settings, EJECTS_ALL):
-            share = self._outliers.share(replica.name)
-            self._open(
-                replica,
-                "outlier" if outlier else "breaker",
-                f"{share:.0%} of its attempts failed" if outlier else "failures in a row",
-            )
+        if replica.out is None and (may_eject(out, len(self.replicas)) or active(self._settings, EJECTS_ALL)):
+            self._open(replica, kind, why)
             self._settle(replica)
 
     def _open(self, replica: Replica, kind: str, why: str) -> None:
@@ -167,12 +182,17 @@ class Fleet:
                 self._facts.emit("replica.ejected", replica=replica.name, reason=now, errors=errors)
         elif now is None and before not in (None, "new"):
             with self._facts.path("replica.return"):
-                self._outliers.forget(replica.name)  # what failed before is no reason to eject it again
+                self._forget(replica)
                 self._facts.emit("replica.returned", replica=replica.name, reason=back or before, errors=errors)
         if now == "health" and before != now:
             replica.abandon()
         if (before is None) != (now is None):
             self.changed.set()
+
+    def _forget(self, replica: Replica) -> None:
+        """What failed before it was out is no reason to eject it again."""
+        self._outliers.forget(replica.name)
+        self._lacking.forget(replica.name)
 
     @property
     def state(self) -> dict[str, object]:

@@ -18,7 +18,7 @@ from targets.serving.router.result import Kind, Result
 from targets.serving.router.sessions import Session, Sessions
 from targets.serving.router.tries import Tries
 from targets.serving.settings import Settings
-from targets.serving.wire import ATTEMPTS, DEADLINE, IDEMPOTENCY
+from targets.serving.wire import ATTEMPTS, DEADLINE, GENERATION, IDEMPOTENCY
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -66,8 +66,7 @@ class Generation:
                 usual=self._door.admission.service(GENERATE),
                 headers={DEADLINE: str(max(int(asked.left * 1000), 0))}
                 | ({IDEMPOTENCY: asked.key} if asked.key else {}),
-                line=stream.take,
-                streamed=lambda: len(stream.tokens),
+                reader=stream,
             )
 
         return await self._tries.run(
@@ -93,10 +92,22 @@ class Stream:
         self._done: dict[str, Any] | None = None
         self.tokens: list[int] = []
         self.attempts, self.share = 0, 1.0
+        self._generation = session.generation
+
+    @property
+    def streamed(self) -> int:
+        return len(self.tokens)
+
+    def opened(self, headers: Mapping[str, str]) -> None:
+        """A session stays with the weights that it began with: others would say something else."""
+        if self._generation is None and GENERATION in headers:
+            self._generation = int(headers[GENERATION])
 
     def body(self) -> bytes:
         """What a replica is asked."""
         more: dict[str, Any] = {"from": len(self.tokens), "so_far": self.tokens} if self.tokens else {}
+        if self._generation is not None:
+            more["generation"] = self._generation
         return encode({**msgspec.structs.asdict(self._turn), "history": self._session.history, **more})
 
     async def take(self, line: bytes) -> float | None:
@@ -119,6 +130,7 @@ class Stream:
             raise ClientGone
         if result.kind is Kind.ANSWER and self._done is not None:
             done = self._done | {"tokens": len(self.tokens), "resumed": self._resumed, "recomputed": self._recomputed}
+            self._session.generation = self._generation
             self._session.complete(self._turn.prompt, self.tokens, self._asked.key, done)
             return await self._last({**done, "attempts": result.attempts})
         if self._response is None:

@@ -27,6 +27,11 @@ class Outliers:
         window = self._windows[name]
         return window.count >= self._least and window.failed > self._rate
 
+    def alone(self, name: str) -> bool:
+        """Whether it fails too often, and some other does not: then the cause is not what all have in common."""
+        others = (window for other, window in self._windows.items() if other != name)
+        return self.beyond(name) and any(w.count >= self._least and w.failed < self._rate / 2 for w in others)
+
     def forget(self, name: str) -> None:
         """It starts over."""
         self._windows[name].clear()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from targets.serving.wire import DRAINING, SHED
+from targets.serving.wire import CAUSE, DRAINING, SHED
 
 
 class Kind(Enum):
@@ -17,6 +17,7 @@ class Kind(Enum):
     SHED = "shed"  # the replica has too much to do: trying elsewhere would make it worse
     DRAINING = "draining"  # refused before it began: free to try elsewhere
     FAILED = "failed"  # the replica's fault
+    DEPENDENCY = "dependency"  # what the replica needs has failed
     LATE = "late"  # no answer in time
     GONE = "gone"  # the client did not wait
 
@@ -35,7 +36,7 @@ class Result(NamedTuple):
     @property
     def again(self) -> bool:
         """Whether another attempt may make it better."""
-        return self.kind in (Kind.DRAINING, Kind.FAILED, Kind.LATE)
+        return self.kind in (Kind.DRAINING, Kind.FAILED, Kind.DEPENDENCY, Kind.LATE)
 
 
 NOBODY = Result(Kind.FAILED, 0, reason="no replica is fit")
@@ -47,6 +48,8 @@ def of_answer(status: int, headers: Mapping[str, str], body: bytes) -> Result:
         return Result(Kind.ANSWER, status, body)
     if status == 503 and DRAINING in headers:
         return Result(Kind.DRAINING, status, body, "draining")
+    if status == 503 and CAUSE in headers:
+        return Result(Kind.DEPENDENCY, status, body, headers[CAUSE])
     if status == 429:
         return Result(Kind.SHED, status, body, headers.get(SHED, "queue"))
     if 400 <= status < 500:

@@ -17,6 +17,7 @@ class Session:
         self.history: list[int] = []  # prompts and answers of the turns that were completed
         self.turns = 0
         self.at: int | None = None  # index of the replica that served the last turn
+        self.generation: int | None = None  # of the weights that it began with
         self.key: str | None = None  # idempotency key of the last turn
         self.answer: list[int] = []  # its tokens
         self.done: dict[str, object] = {}  # its last line
