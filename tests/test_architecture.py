@@ -27,6 +27,7 @@ LAYERS = {
     "layout": 1,
     "result": 1,
     "selection": 1,
+    "serving": 1,
     "training": 1,
     "faults": 2,
     "drivers": 2,

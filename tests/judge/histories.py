@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from chaos.history import Event, History
 
@@ -42,12 +42,12 @@ class Tape:
         self.events.append(Event(self.count, self.t if at is None else at, 1e9 + self.t, source, kind, data))
         return self.count
 
-    def drop(self, when: Callable[[Event], bool]) -> Tape:
+    def drop(self, when: Callable[[Event], bool]) -> Self:
         """Take events off the record again."""
         self.events = [e for e in self.events if not when(e)]
         return self
 
-    def wait(self, seconds: float) -> Tape:
+    def wait(self, seconds: float) -> Self:
         self.t += seconds
         return self
 

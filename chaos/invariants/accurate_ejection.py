@@ -1,0 +1,184 @@
+"""S8: only replicas that fail are ejected, and those that are well again return."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from chaos.api import Duration, Invariant, Ratio
+from chaos.history import Event, History
+from chaos.serving import RACE, Out, Service, service
+from chaos.training import few, listed
+from chaos.verdict import Verdict, failed, passed, unknown
+
+_BACK = 2.0  # a failure explains an ejection for so many seconds
+_BUSY = (503, 504)  # of one that has too much to do, or a caller without patience
+
+
+class AccurateEjection(Invariant, frozen=True, kw_only=True):
+    """No replica loses its place for what a client did wrong, or for being slow; one that is well again gets it back.
+
+    Judged from `replica.ejected`, `replica.returned` and `breaker.opened` of replicas. An ejection is right where the
+    replica had died, drains, fails by itself (an answer of 500 within 2 s before), or where a fault that hit it, the
+    router or the store stood, or was over no longer than `within`. A fault that is named under `harmless` (such as a
+    delay that clients can bear) explains none. What was ejected must return within `within` after its process is ready
+    again, its fault is healed, or, without a cause, at all. Outliers are told from the others, so that never more than
+    the share `most` of the replicas is out for that reason. Needs an ejection, or at least `mistakes` of clients
+    (status 400) with other requests beside them.
+    """
+
+    id: ClassVar[str] = "S8"
+    needs: ClassVar[tuple[str, ...]] = ("replica.ejected", "replica.returned", "request.completed")
+    within: Duration = 5.0
+    mistakes: int = 10
+    harmless: tuple[str, ...] = ()
+    most: Ratio = 0.5
+
+    def check(self, history: History) -> Verdict:
+        view = service(history)
+        outs = [o for o in view.outs if o.ejected.t < view.over]
+        opened = [e for e in history.of("breaker.opened") if e.get("name") in view.replicas and e.t < view.over]
+        for event in sorted([*(o.ejected for o in outs), *opened], key=lambda e: e.seq):
+            if not self._right(view, event):
+                return self._false_alarm(view, event)
+        if verdict := self._too_many(view, outs):
+            return verdict
+        doubts: list[str] = []
+        back: list[int] = []
+        for out in outs:
+            answer = self._returns(view, out)
+            if isinstance(answer, Verdict):
+                return answer
+            if isinstance(answer, str):
+                doubts.append(answer)
+            elif answer is not None:
+                back += [out.ejected.seq, answer.seq]
+        return self._judged(view, outs, back, doubts)
+
+    def _judged(self, view: Service, outs: list[Out], back: list[int], doubts: list[str]) -> Verdict:
+        mistakes = [r for r in view.ended() if r.status == 400]
+        seqs = [r.completed.seq for r in mistakes if r.completed]
+        if doubts:
+            return unknown("; ".join(doubts), few([*back, *(o.ejected.seq for o in outs)]))
+        said = []
+        if outs:
+            gone = len(outs) - len(back) // 2
+            said.append(f"{len(outs)} ejections, each for a cause; {len(back) // 2} returned, {gone} could not")
+        served = sum(1 for r in view.ended() if r.status == 200)
+        if len(mistakes) >= self.mistakes and served:
+            said.append(f"{len(mistakes)} mistakes of clients, and nobody ejected for them")
+        if not said:
+            return unknown(
+                f"no ejection, and only {len(mistakes)} mistakes of clients beside {served} answers: nothing to judge",
+                few(seqs),
+            )
+        return passed("; ".join(said), few([*(o.ejected.seq for o in outs), *back, *seqs]))
+
+    # --- false alarms
+
+    def _right(self, view: Service, event: Event) -> bool:
+        replica = str(event.get("replica") or event.get("name"))
+        if any(d.since - RACE <= event.t <= d.until + self.within and d.replica == replica for d in view.dead()):
+            return True
+        if any(d.member == replica and d.begun.t - RACE <= event.t for d in view.drains):
+            return True
+        if not _loaded(view, replica, event.t):
+            return True
+        faults = [f for f in view.faults if f.step not in self.harmless]
+        if any(view.explains(f, replica, event.t, self.within) for f in faults):
+            return True
+        attempts = view.attempts.get(replica, ())
+        return any(
+            a.failed and a.status not in (0, *_BUSY) and event.t - _BACK <= a.ended <= event.t + RACE for a in attempts
+        )
+
+    def _false_alarm(self, view: Service, event: Event) -> Verdict:
+        replica = event.get("replica") or event.get("name")
+        verb = "the breaker of" if event.kind == "breaker.opened" else "the place of"
+        mistakes = [
+            a
+            for a in view.attempts.get(str(replica), ())
+            if a.status == 400 and event.t - _BACK <= a.ended <= event.t + RACE
+        ]
+        why = f", after {len(mistakes)} mistakes of clients" if mistakes else ""
+        how = "opened" if event.kind == "breaker.opened" else "was lost"
+        return failed(
+            f"false alarm: {verb} {replica} {how} ({event.get('reason')}) though nothing was wrong with it{why}",
+            few([*(a.seq for a in mistakes), event.seq]),
+        )
+
+    def _too_many(self, view: Service, outs: list[Out]) -> Verdict | None:
+        """Where most fail alike, none of them is an outlier: the cause lies elsewhere."""
+        outliers = [o for o in outs if o.reason == "outlier"]
+        for out in outliers:
+            standing = [
+                o
+                for o in outliers
+                if o.ejected.seq <= out.ejected.seq and (o.returned is None or o.returned.seq > out.ejected.seq)
+            ]
+            names = sorted({o.replica for o in standing})
+            if len(names) > self.most * len(view.replicas):
+                return failed(
+                    f"{listed(names)} of {len(view.replicas)} replicas were out as outliers at the same time",
+                    few([o.ejected.seq for o in standing]),
+                )
+        return None
+
+    # --- and back again
+
+    def _returns(self, view: Service, out: Out) -> Event | Verdict | str | None:
+        """Its return; a failure where it never came or came late; why that cannot be told; None where it cannot."""
+        well = self._well_since(view, out)
+        if well is None:
+            return None
+        if out.returned is not None and out.returned.t <= well + self.within:
+            return out.returned
+        again = next((o for o in view.outs if o.replica == out.replica and o.ejected.seq > out.ejected.seq), None)
+        if out.returned is None and again is not None:
+            return None  # it is judged by the last one
+        seen = out.returned.t if out.returned else view.over
+        if out.returned is None and seen <= well + self.within:
+            return f"the record ends {seen - well:.1f} s after {out.replica} was well again"
+        when = f"only after {seen - well:.1f} s" if out.returned else f"not in the {seen - well:.1f} s on record"
+        seqs = [out.ejected.seq, *([out.returned.seq] if out.returned else [])]
+        return failed(
+            f"{out.replica}, ejected for {out.reason}, returned {when} after it was well again; {self.within:g} s are "
+            "allowed",
+            seqs,
+        )
+
+    def _well_since(self, view: Service, out: Out) -> float | None:
+        """From when on nothing keeps it out; None where something does to the end."""
+        t = out.ejected.t
+        causes = [f for f in view.faults if out.replica in view.hit(f) or view.shared(f)]
+        until = [
+            f.stands(math.inf) for f in causes if not f.instant and f.injecting.t <= (out.returned or out.ejected).t
+        ]
+        if _spoilt(view, out.replica):
+            return None
+        lives = view.lives.get(out.replica) or []
+        if lives:
+            last = lives[-1]
+            if last.exited is not None and last.exited.t < view.over:
+                return None
+            if len(lives) > 1 or last.ready is not None:
+                if last.ready is None:
+                    return None
+                until.append(last.ready.t)
+        if any(d.member == out.replica and (not lives or d.begun.t >= lives[-1].started.t) for d in view.drains):
+            return None
+        well = max([t, *until])
+        return None if well >= view.over else well
+
+
+def _spoilt(view: Service, replica: str) -> bool:
+    """Whether a fault changed a value in it, and the known question says that this has stayed."""
+    changed = any(str(f.landed.get("kind")).startswith("compute.") and replica in view.hit(f) for f in view.faults)
+    said = view.history.last("health.changed", replica=replica, level="correct")
+    return changed and said is not None and not said.get("up")
+
+
+def _loaded(view: Service, replica: str, t: float) -> bool:
+    """Whether its process had said that it is ready; one nobody tells of is taken to have."""
+    life = next((x for x in view.lives.get(replica, ()) if x.alive(t)), None)
+    return life is None or life.ready is None or life.ready.t <= t

@@ -1,0 +1,136 @@
+"""S1: health is the truth: while a replica says that it is well, real requests to it succeed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from chaos.api import Duration, Invariant
+from chaos.history import Event, History
+from chaos.serving import RACE, Attempt, Service, service
+from chaos.training import few
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class _Well(NamedTuple):
+    """A span in which a replica's health was said to be good."""
+
+    said: Event
+    since: float
+    until: float
+
+
+class HealthTruth(Invariant, frozen=True, kw_only=True):
+    """A replica whose health is up answers real requests, rightly and in time; none says so before it has loaded.
+
+    Judged from its health as the router saw it (`health.changed`: the level `ready` is up, and none is down) against
+    what became of its attempts meanwhile. It is a lie where for longer than `within` every attempt failed or was
+    answered wrongly, at least `least` of them; and where it was said to be ready before its `replica.ready`. A replica
+    that a fault hit, and that nobody asked anything afterwards, leaves it unknown.
+    """
+
+    id: ClassVar[str] = "S1"
+    needs: ClassVar[tuple[str, ...]] = ("health.changed", "attempt.completed")
+    within: Duration = 2.0
+    least: int = 3
+
+    def check(self, history: History) -> Verdict:
+        view = service(history)
+        well = {replica: list(_well(view, replica)) for replica in view.replicas}
+        if early := self._early(view, well):
+            return early
+        served: list[int] = []
+        for replica, spans in well.items():
+            for span in spans:
+                inside = [a for a in view.attempts.get(replica, ()) if span.since <= a.began and a.ended < span.until]
+                if lie := self._lie(view, replica, span, inside):
+                    return lie
+                served += [a.seq for a in inside if _good(view, a)]
+        if not served:
+            return unknown("no request succeeded at a replica that was said to be well")
+        if doubts := self._unasked(view, well):
+            return unknown("; ".join(doubts), few(served))
+        downs = [e for e in history.of("health.changed", up=False) if e.t < view.over]
+        said = f"; {len(downs)} times a level was said to be down" if downs else "; no replica was ill"
+        return passed(
+            f"{len(served)} requests succeeded at replicas that said they were well, and none of them lied{said}",
+            few([*served[:3], *(e.seq for e in downs), served[-1]]),
+        )
+
+    def _early(self, view: Service, well: dict[str, list[_Well]]) -> Verdict | None:
+        if not view.history.first("replica.ready"):
+            return None
+        for replica, lives in view.lives.items():
+            for life in lives:
+                end = min(life.exited.t if life.exited else math.inf, view.over)
+                loaded = life.ready.t if life.ready else end
+                for span in well[replica]:
+                    if life.started.t < span.since < min(loaded, end) - RACE:
+                        when = f"{loaded - span.since:.2f} s before" if life.ready else "and never"
+                        seqs = sorted(e.seq for e in (life.started, span.said, life.ready) if e is not None)
+                        return failed(f"{replica} was said to be ready {when} it had loaded its weights", seqs)
+        return None
+
+    def _lie(self, view: Service, replica: str, span: _Well, inside: list[Attempt]) -> Verdict | None:
+        bad: list[Attempt] = []
+        for attempt in inside:
+            if _good(view, attempt):
+                bad = []
+            elif _bad(view, attempt):
+                bad.append(attempt)
+            if len(bad) >= self.least and bad[-1].ended - bad[0].ended > self.within:
+                how = "was answered wrongly" if bad[-1].status == 200 else f"failed (status {bad[-1].status})"
+                return failed(
+                    f"{replica} said that it is well, while each of {len(bad)} requests to it failed for "
+                    f"{bad[-1].ended - bad[0].ended:.1f} s; the last {how}",
+                    few([span.said.seq, *(a.seq for a in bad)]),
+                )
+        return None
+
+    def _unasked(self, view: Service, well: dict[str, list[_Well]]) -> list[str]:
+        """The replicas that a fault hit, that went on to say they are well, and that nobody asked."""
+        doubts = []
+        for fault in view.faults:
+            for replica in sorted(view.hit(fault)):
+                stood = [s for s in well[replica] if s.until > fault.landed.t + self.within]
+                told = any(
+                    e.t >= fault.injecting.t for e in view.history.of("health.changed", replica=replica, up=False)
+                )
+                asked = [a for a in view.attempts.get(replica, ()) if a.began > fault.landed.t]
+                if stood and not told and not asked and fault.landed.t + self.within < view.over:
+                    doubts.append(f"nobody asked {replica} anything after {fault.step}")
+        return doubts
+
+
+def _well(view: Service, replica: str) -> Iterator[_Well]:
+    levels: dict[str, bool] = {}
+    said: Event | None = None
+    for event in view.history.of("serving.ready", "health.changed"):
+        if event.kind == "serving.ready":
+            if replica in (event.get("replicas") or ()):
+                levels.setdefault("ready", True)
+        elif event.get("replica") == replica:
+            levels[str(event.get("level"))] = bool(event.get("up"))
+        good = levels.get("ready", False) and all(levels.values())
+        if good and said is None:
+            said = event
+        elif not good and said is not None:
+            yield _Well(said, said.t, event.t)
+            said = None
+    if said is not None and said.t < view.over:
+        yield _Well(said, said.t, view.over)
+
+
+def _wrong(view: Service, attempt: Attempt) -> bool:
+    """Whether this attempt gave the answer that was found to be wrong."""
+    request = view.requests[attempt.request]
+    return attempt is request.attempts[-1] and request.fact("right") is False
+
+
+def _good(view: Service, attempt: Attempt) -> bool:
+    return attempt.status == 200 and not _wrong(view, attempt)
+
+
+def _bad(view: Service, attempt: Attempt) -> bool:
+    return attempt.failed or (attempt.status == 200 and _wrong(view, attempt))

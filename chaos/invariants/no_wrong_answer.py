@@ -1,0 +1,72 @@
+"""S4: an answer is right, or an error."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from chaos.api import Duration, Invariant, Ratio
+from chaos.history import History
+from chaos.serving import Request, Service, service
+from chaos.training import few
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
+    """No answer with status 200 is wrong, whatever is broken.
+
+    Judged from the answers that the client compared with a golden model (`right` of `request.completed`). What is
+    found only by a known question now and then may be wrong for a moment: up to `most` answers, none later than
+    `within` after a fault landed. At least the share `compared` of the answers since the first fault must have been
+    compared; in a run without a fault, of all.
+    """
+
+    id: ClassVar[str] = "S4"
+    needs: ClassVar[tuple[str, ...]] = ("request.completed",)
+    most: int = 0
+    within: Duration = 0.0
+    compared: Ratio = 0.5
+
+    def check(self, history: History) -> Verdict:
+        view = service(history)
+        answered = [r for r in view.ended() if r.status == 200]
+        wrong = [r for r in answered if r.fact("right") is False]
+        late = [r for r in wrong if not self._excused(view, r)]
+        if late or len(wrong) > self.most:
+            return self._failed(view, late or wrong, len(wrong))
+        if not view.control and not view.faults:
+            return unknown("no fault landed")
+        since = view.faults[0].landed.t if view.faults else 0.0
+        judged = [r for r in answered if r.ended > since]
+        compared = [r for r in judged if r.fact("right") is not None]
+        when = "after the first fault" if view.faults else "in a run without a fault"
+        if not compared:
+            return unknown(f"no answer was compared {when}")
+        if len(compared) < self.compared * len(judged):
+            return unknown(
+                f"only {len(compared)} of {len(judged)} answers {when} were compared", few([_seq(r) for r in compared])
+            )
+        said = f"; {len(wrong)} were wrong until it was found out" if wrong else ", all right"
+        seqs = [*(f.landed.seq for f in view.faults[:1]), *(_seq(r) for r in (*wrong, *compared))]
+        return passed(f"{len(compared)} of {len(judged)} answers {when} were compared{said}", few(seqs))
+
+    def _excused(self, view: Service, request: Request) -> bool:
+        return any(f.injecting.t <= request.ended <= f.landed.t + self.within for f in view.faults) and self.most > 0
+
+    def _failed(self, view: Service, shown: list[Request], count: int) -> Verdict:
+        first = shown[0]
+        event = first.completed
+        assert event is not None
+        whose = f"{event.get('replica')}, generation {event.get('generation')}"
+        rung = f", {event.get('tier')}" if event.get("tier") else ""
+        before = [f for f in view.faults if f.injecting.t <= event.t]
+        when = f" {max(event.t - before[-1].landed.t, 0.0):.2f} s after {before[-1].step}" if before else ""
+        allowed = f"; {self.most} are allowed, within {self.within:g} s of a fault" if self.most else ""
+        return failed(
+            f"{count} answers with status 200 were wrong; request {first.id} ({whose}{rung}){when}{allowed}",
+            few([*(f.landed.seq for f in before[-1:]), *(_seq(r) for r in shown)]),
+        )
+
+
+def _seq(request: Request) -> int:
+    assert request.completed is not None
+    return request.completed.seq

@@ -1,0 +1,137 @@
+"""S9: only committed generations are served, and never an older one again."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from chaos.api import Duration, Invariant
+from chaos.history import Event, History
+from chaos.serving import RACE, Request, service
+from chaos.training import few
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class ServedGeneration(Invariant, frozen=True, kw_only=True):
+    """Every answer comes from a generation that was committed before; what is served never goes back.
+
+    Judged from `checkpoint.committed`, `replica.ready` and the generation and digest of each answer. A replica never
+    becomes ready with an older generation than before, not even as a new process, and gives no older answers to
+    requests that began later; the replicas together give none once `within` has passed since a newer one was served.
+    Replicas that are ready with one generation have the same weights (digest). With `newer: required` a run in which
+    only one generation was served is unknown.
+    """
+
+    id: ClassVar[str] = "S9"
+    needs: ClassVar[tuple[str, ...]] = ("checkpoint.committed", "replica.ready", "request.completed")
+    within: Duration = 10.0
+    newer: Literal["required", "optional"] = "optional"
+
+    def check(self, history: History) -> Verdict:
+        answers = [r for r in service(history).ended() if r.status == 200 and r.fact("generation") is not None]
+        answers.sort(key=lambda r: r.ended)
+        commits: dict[Any, Event] = {}
+        for event in history.of("checkpoint.committed"):
+            commits.setdefault(event.get("generation"), event)
+        ready = [e for e in history.of("replica.ready") if e.get("generation") is not None]
+        broken = (
+            self._uncommitted(commits, ready, answers)
+            or _went_back(ready)
+            or _mixed(ready)
+            or _older_answer(ready, answers)
+            or self._behind(answers)
+        )
+        if broken:
+            return broken
+        if not answers:
+            return unknown("no answer says which generation gave it")
+        served = sorted({r.fact("generation") for r in answers})
+        ends = [r.completed.seq for g in served for r in _first_and_last(answers, g) if r.completed]
+        seqs = few([*(commits[g].seq for g in served), *(e.seq for e in ready), *ends])
+        if len(served) > 1:
+            return passed(f"{len(answers)} answers of generations {served}, each committed, never an older one", seqs)
+        said = f"{len(answers)} answers, all of generation {served[0]}: nothing could go back"
+        return unknown(said, seqs) if self.newer == "required" else passed(said, seqs)
+
+    def _uncommitted(self, commits: dict[Any, Event], ready: list[Event], answers: list[Request]) -> Verdict | None:
+        told = [(e.get("generation"), e.t, e.seq, f"{e.get('replica')} was ready with") for e in ready]
+        for request in answers:
+            event = request.completed
+            assert event is not None
+            told.append((event.get("generation"), event.t, event.seq, f"request {request.id} was answered from"))
+        for generation, t, seq, what in sorted(told, key=lambda x: x[2]):
+            commit = commits.get(generation)
+            if commit is None or commit.t > t + RACE:
+                when = "was never committed" if commit is None else f"was committed {commit.t - t:.2f} s later"
+                seqs = sorted((seq, *([commit.seq] if commit else [])))
+                return failed(f"{what} generation {generation}, which {when}", seqs)
+        return None
+
+    def _behind(self, answers: list[Request]) -> Verdict | None:
+        """An old answer although others have long given newer ones."""
+        first: dict[Any, Request] = {}
+        newest: Any = None
+        for request in answers:
+            generation = request.fact("generation")
+            first.setdefault(generation, request)
+            newest = generation if newest is None else max(newest, generation)
+            if generation < newest and request.began > first[newest].ended + self.within:
+                return failed(
+                    f"request {request.id} was answered by {request.fact('replica')} from generation {generation} "
+                    f"{request.ended - first[newest].ended:.1f} s after generation {newest} was first served",
+                    few([*first[newest].seqs(), *request.seqs()]),
+                )
+        return None
+
+
+def _went_back(ready: list[Event]) -> Verdict | None:
+    newest: dict[Any, Event] = {}
+    for event in ready:
+        replica = event.get("replica")
+        before = newest.get(replica)
+        if before is not None and event.get("generation") < before.get("generation"):
+            return failed(
+                f"{replica} went back from generation {before.get('generation')} to {event.get('generation')}",
+                (before.seq, event.seq),
+            )
+        newest[replica] = event
+    return None
+
+
+def _mixed(ready: list[Event]) -> Verdict | None:
+    """Replicas that mean different weights by one number."""
+    known: dict[Any, Event] = {}
+    for event in ready:
+        if event.get("digest") is None:
+            continue
+        first = known.setdefault(event.get("generation"), event)
+        if first.get("digest") != event.get("digest"):
+            return failed(
+                f"{first.get('replica')} and {event.get('replica')} serve different weights as generation "
+                f"{event.get('generation')}",
+                (first.seq, event.seq),
+            )
+    return None
+
+
+def _older_answer(ready: list[Event], answers: list[Request]) -> Verdict | None:
+    """An answer from an older generation than the one with which that replica was ready when it was asked."""
+    switches: dict[Any, list[Event]] = {}
+    for event in ready:
+        switches.setdefault(event.get("replica"), []).append(event)
+    for request in answers:
+        mine = [a for a in request.attempts if a.replica == request.fact("replica")]
+        began = mine[-1].began if mine else request.began
+        before = [e for e in switches.get(request.fact("replica"), ()) if e.t < began - RACE]
+        if before and request.fact("generation") < before[-1].get("generation"):
+            return failed(
+                f"{request.fact('replica')} answered request {request.id} from generation "
+                f"{request.fact('generation')}, {began - before[-1].t:.2f} s after it was ready with "
+                f"{before[-1].get('generation')}",
+                few([before[-1].seq, *request.seqs()]),
+            )
+    return None
+
+
+def _first_and_last(answers: list[Request], generation: Any) -> list[Request]:
+    mine = [r for r in answers if r.fact("generation") == generation]
+    return [mine[0], mine[-1]]

@@ -1,0 +1,190 @@
+"""S6: overload is refused early, the least important first, and retries do not make it worse."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import ClassVar, Literal, NamedTuple
+
+from chaos.api import Duration, Invariant, Ratio
+from chaos.history import History
+from chaos.serving import Attempt, Request, Service, service
+from chaos.training import few
+from chaos.verdict import Verdict, failed, passed, unknown
+
+_RANKS = {"high": 2, "normal": 1, "low": 0}
+_ENOUGH = 20  # requests in a window, for a share of them to mean something
+
+
+class _Judged(NamedTuple):
+    said: str
+    seqs: list[int]
+
+
+class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
+    """Requests that cannot be served are refused early and by priority; one request makes few attempts.
+
+    Judged from `request.shed`, `attempt.completed` and what clients saw. Of an overload (something was shed, or the
+    deadline ended what nobody refused): each refusal comes before the share `early` of the deadline has passed; at most
+    the share `late` of the requests meanwhile ends by its deadline instead; and no request is shed while one of lower
+    priority waits, that is served afterwards (more than the share `inverted` of them). Of retries: no request is tried
+    more than `attempts` times, and in no `window` are there more than `amplification` attempts for each request; a
+    refusal by one that drains is none. `judge` names what must have been there: an overload, or retries.
+    """
+
+    id: ClassVar[str] = "S6"
+    needs: ClassVar[tuple[str, ...]] = ("request.completed", "request.shed", "attempt.completed")
+    early: Ratio = 0.5
+    late: Ratio = 0.05
+    inverted: Ratio = 0.02
+    attempts: int = 3
+    amplification: float = 1.5
+    window: Duration = 2.0
+    judge: Literal["any", "overload", "retries"] = "any"
+
+    def check(self, history: History) -> Verdict:
+        view = service(history)
+        sides = {"overload": self._overload(view), "retries": self._retries(view)}
+        found: list[_Judged] = []
+        for side in sides.values():
+            if isinstance(side, Verdict):
+                return side
+            if side is not None:
+                found.append(side)
+        missing = [name for name, side in sides.items() if side is None]
+        if self.judge in missing or not found:
+            wanted = self.judge if self.judge in missing else "overload, and no retries"
+            said = f" ({found[0].said})" if found else ""
+            return unknown(f"there was no {wanted}{said}", few(found[0].seqs) if found else ())
+        return passed("; ".join(f.said for f in found), few([s for f in found for s in f.seqs]))
+
+    # --- overload
+
+    def _overload(self, view: Service) -> Verdict | _Judged | None:
+        shed = [r for r in view.requests.values() if r.shed is not None or r.status == 429]
+        slow = [r for r in view.ended() if _ran_out(r) and not r.unsent]
+        if not shed and len(slow) <= self.late * max(len(view.requests), 1):
+            return None
+        moments = [r.ended if r.completed else r.began for r in (*shed, *slow)]
+        first, last = min(moments), max(moments)
+        meanwhile = [r for r in view.requests.values() if r.ended >= first and r.began <= last and not r.unsent]
+        if len(slow) > self.late * len(meanwhile):
+            return failed(
+                f"{len(slow)} of {len(meanwhile)} requests were not refused and ended by their deadlines, from "
+                f"{first:.1f} s to {last:.1f} s; {self.late:.0%} are allowed",
+                few([s for r in slow[:6] for s in r.seqs()]),
+            )
+        return (
+            self._late_refusal(shed)
+            or self._inversion(view, shed)
+            or _Judged(
+                f"{len(shed)} of {len(meanwhile)} requests were shed early ({_counted(shed)}), "
+                f"{len(slow)} ran out of time",
+                [s for r in shed[:4] for s in r.seqs()],
+            )
+        )
+
+    def _late_refusal(self, shed: list[Request]) -> Verdict | None:
+        late = [r for r in shed if _refused_after(r) > self.early * float(r.fact("deadline") or float("inf"))]
+        if len(late) <= self.late * len(shed):
+            return None
+        worst = max(late, key=_refused_after)
+        return failed(
+            f"{len(late)} of {len(shed)} refusals came late: request {worst.id} was told after "
+            f"{_refused_after(worst):.2f} s, its deadline was {worst.fact('deadline'):g} s",
+            few(worst.seqs()),
+        )
+
+    def _inversion(self, view: Service, shed: list[Request]) -> Verdict | None:
+        """Served from the queue although somebody more important was sent away while they waited."""
+        waits = [
+            (a.began - a.queued, a.began, r)
+            for r in view.requests.values()
+            if r.status == 200 and r.attempts and (a := r.attempts[0]).queued is not None
+        ]
+        waits.sort(key=lambda w: w[1])
+        starts = [w[1] for w in waits]
+        longest = max((began - since for since, began, _ in waits), default=0.0)
+        wronged: list[tuple[Request, Request]] = []
+        important = [r for r in shed if r.shed is not None and _rank(r) > 0]
+        for request in important:
+            assert request.shed is not None
+            t = request.shed.t
+            for since, began, other in waits[bisect_left(starts, t) :]:
+                if began > t + longest:
+                    break
+                if (
+                    since <= t
+                    and _rank(other) < _rank(request)
+                    and (other.fact("deadline") or 0) <= (request.fact("deadline") or 0)
+                ):
+                    wronged.append((request, other))
+                    break
+        if not wronged or len(wronged) <= self.inverted * len(important):
+            return None
+        request, other = wronged[0]
+        return failed(
+            f"{len(wronged)} requests were shed while less important ones waited and were served: {request.id} "
+            f"({request.fact('priority')}) was, {other.id} ({other.fact('priority')}) was not",
+            few([*request.seqs(), *other.seqs()]),
+        )
+
+    # --- retries
+
+    def _retries(self, view: Service) -> Verdict | _Judged | None:
+        tried = [(r, [a for a in r.attempts if not a.draining]) for r in view.requests.values()]
+        again = [(r, attempts) for r, attempts in tried if len(attempts) > 1]
+        if not again:
+            return None
+        most, attempts = max(again, key=lambda pair: len(pair[1]))
+        if len(attempts) > self.attempts:
+            return failed(
+                f"request {most.id} was tried {len(attempts)} times; {self.attempts} are allowed", few(most.seqs())
+            )
+        ratio, shown = self._worst([a for _, attempts in tried for a in attempts])
+        if ratio > self.amplification:
+            return failed(
+                f"{ratio:.2f} attempts for each request within {self.window:g} s; {self.amplification:g} are allowed",
+                few([a.seq for a in shown]),
+            )
+        worst = f", {ratio:.2f} attempts a request in the worst {self.window:g} s" if shown else ""
+        said = f"{len(again)} requests were tried again, at most {len(attempts)} times{worst}"
+        return _Judged(said, [s for r, _ in again[:3] for s in r.seqs()])
+
+    def _worst(self, attempts: list[Attempt]) -> tuple[float, list[Attempt]]:
+        """The most attempts a request among those that began within any window, with those of that window."""
+        attempts.sort(key=lambda a: a.began)
+        ids: Counter[object] = Counter()
+        worst, shown, start = 0.0, (0, 0), 0
+        for end, attempt in enumerate(attempts):
+            ids[attempt.request] += 1
+            while attempt.began - attempts[start].began > self.window:
+                gone = attempts[start].request
+                ids[gone] -= 1
+                if not ids[gone]:
+                    del ids[gone]
+                start += 1
+            ratio = (end - start + 1) / len(ids)
+            if ratio > worst and len(ids) >= _ENOUGH:
+                worst, shown = ratio, (start, end + 1)
+        return worst, attempts[shown[0] : shown[1]]
+
+
+def _ran_out(request: Request) -> bool:
+    """Whether its deadline ended it, rather than a refusal or a failure."""
+    return not request.wrong and (request.status == 504 or request.fact("error") == "timeout")
+
+
+def _refused_after(request: Request) -> float:
+    if request.completed is not None and request.status == 429:
+        return request.ended - request.began
+    return float(request.shed.get("waited") or 0.0) if request.shed else 0.0
+
+
+def _rank(request: Request) -> int:
+    return _RANKS.get(request.fact("priority"), 1)
+
+
+def _counted(shed: list[Request]) -> str:
+    counts = Counter(r.fact("priority") or "normal" for r in shed)
+    return ", ".join(f"{counts[name]} {name}" for name in ("low", "normal", "high") if counts[name])

@@ -1,0 +1,126 @@
+"""S10: a stream that goes on elsewhere is one stream."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from chaos.api import Duration, Invariant
+from chaos.history import Event, History
+from chaos.serving import Request, Service, service
+from chaos.training import few, listed
+from chaos.verdict import Verdict, failed, passed, unknown
+
+
+class UnbrokenStream(Invariant, frozen=True, kw_only=True):
+    """No token of a stream is lost or repeated, and one whose replica fails goes on within `within`.
+
+    Judged from what the client read of each stream (`request.completed`: tokens, missing, repeated, gap) and from
+    `session.resumed`. A stream that had begun and did not come to its end has lost tokens, whatever its status; up to
+    `broken` of them are allowed. Needs a failover: of a stream between two of its tokens (`failover: stream`), or also
+    of a session between two turns (`any`). `recomputed` bounds the tokens that had to be computed again for one.
+    """
+
+    id: ClassVar[str] = "S10"
+    needs: ClassVar[tuple[str, ...]] = ("request.completed", "session.resumed", "attempt.completed")
+    within: Duration = 2.0
+    broken: int = 0
+    recomputed: int | None = None
+    failover: Literal["any", "stream"] = "any"
+
+    def check(self, history: History) -> Verdict:
+        view = service(history)
+        streams = [r for r in view.ended() if r.stream and not r.wrong]
+        for request in streams:
+            if said := _torn(request):
+                return failed(f"stream {request.id} {said}{_whose(request)}", few(request.seqs()))
+        if not streams:
+            return unknown("no stream ended")
+        cut = [r for r in streams if _cut(r)]
+        if len(cut) > self.broken:
+            first = cut[0]
+            return failed(
+                f"{len(cut)} streams broke off: {first.id} after {first.fact('tokens')} of {first.fact('wanted')} "
+                f"tokens (status {first.status}, {first.fact('error')}){_whose(first)}",
+                few([s for r in cut[:4] for s in r.seqs()]),
+            )
+        return self._resumed(view, streams)
+
+    def _resumed(self, view: Service, streams: list[Request]) -> Verdict:
+        middle = [r for r in streams if r.status == 200 and _middle(r)]
+        between = [
+            r for r in streams if r.status == 200 and r not in middle and r.completed and r.completed.get("resumed")
+        ]
+        for request in (*middle, *between):
+            if verdict := self._slow(request, request in middle):
+                return verdict
+        for event in view.history.of("session.resumed"):
+            if verdict := self._costly(event):
+                return verdict
+        judged = middle if self.failover == "stream" else [*middle, *between]
+        seqs = few([s for r in judged[:6] for s in r.seqs()] or [r.completed.seq for r in streams if r.completed])
+        if not judged:
+            return unknown(
+                f"{len(streams)} streams, none with a token lost or repeated, and none that had to go on elsewhere",
+                seqs,
+            )
+        ways = sorted({str(r.fact("resumed")) for r in judged if r.fact("resumed")})
+        gaps = [float(r.fact("gap") or 0.0) for r in middle]
+        longest = f", after at most {max(gaps):.2f} s" if gaps else ""
+        return passed(
+            f"{len(middle)} streams went on elsewhere in their middle{longest}, {len(between)} sessions between two "
+            f"turns ({listed(ways) or 'nothing was resumed'}); {len(streams)} streams without a token lost or repeated",
+            seqs,
+        )
+
+    def _slow(self, request: Request, middle: bool) -> Verdict | None:
+        waited = request.fact("gap" if middle else "first")
+        first = request.fact("first") or 0.0
+        if middle and not any(a.event.get("streamed") for a in request.attempts[:-1]):
+            waited = max(float(waited or 0.0), float(first))
+        if waited is None or waited <= self.within:
+            return None
+        where = "between two tokens" if middle else "before its first token"
+        return failed(
+            f"stream {request.id} stood still for {waited:.2f} s {where} when it went on elsewhere; {self.within:g} s "
+            "are allowed",
+            few(request.seqs()),
+        )
+
+    def _costly(self, event: Event) -> Verdict | None:
+        recomputed = event.get("recomputed") or 0
+        if self.recomputed is None or recomputed <= self.recomputed:
+            return None
+        return failed(
+            f"{recomputed} tokens of session {event.get('session')} were computed again ({event.get('way')}); "
+            f"{self.recomputed} are allowed",
+            (event.seq,),
+        )
+
+
+def _torn(request: Request) -> str:
+    """What its client saw that no stream may show; empty where it did not."""
+    if repeated := request.fact("repeated"):
+        return f"repeated the tokens {listed(list(repeated))}"
+    missing = list(request.fact("missing") or ())
+    if missing and (request.status == 200 or min(missing) < (request.fact("tokens") or 0)):
+        return f"lost the tokens {listed(missing)}"
+    tokens, wanted = request.fact("tokens"), request.fact("wanted")
+    if request.status == 200 and tokens is not None and wanted is not None and tokens < wanted:
+        return f"ended after {tokens} of {wanted} tokens as if it were whole"
+    return ""
+
+
+def _cut(request: Request) -> bool:
+    """Whether it had begun and did not come to its end."""
+    return request.status != 200 and bool(request.fact("tokens"))
+
+
+def _middle(request: Request) -> bool:
+    """Whether it went on at another replica after its first attempt had begun."""
+    tried = [a for a in request.attempts if not a.draining]
+    return len({a.replica for a in tried}) > 1 and any(a.event.get("streamed") for a in tried[:-1])
+
+
+def _whose(request: Request) -> str:
+    replicas = list(dict.fromkeys(a.replica for a in request.attempts))
+    return f" ({' → '.join(replicas)})" if replicas else ""
