@@ -105,7 +105,7 @@ class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExc
     """Implements Target, Signals, Links, Checkpoints, Hooks, Taps, PoweredDisks, Views in memory; what is armed hits.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
-    `stubborn`: names of members that SIGTERM does not end; others end `grace` seconds after it.
+    `stubborn`: names of members that SIGTERM and SIGINT do not end; others end `grace` seconds after it.
     """
 
     def __init__(self, slots: Sequence[Slot] = SLOTS, *, numb: bool = False, folder: Path | None = None) -> None:
@@ -122,7 +122,7 @@ class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExc
         self.rules: list[FakeTapped] = []
         self._members = [self._born(slot) for slot in self.slots]
         self._states = {m.pid: "S" for m in self._members}
-        self._leaving: dict[int, float] = {}  # process id -> when SIGTERM ends it
+        self._leaving: dict[int, float] = {}  # process id -> when SIGTERM or SIGINT ends it
         self._news = anyio.Event()
         self.folder = folder
 
@@ -168,7 +168,7 @@ class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExc
             raise NotLanded(f"{member.name} has already gone")
         if self.numb:
             return
-        if signum == signal.SIGTERM:
+        if signum in (signal.SIGTERM, signal.SIGINT):
             if member.name not in self.stubborn:
                 self._leaving[member.pid] = anyio.current_time() + self.grace
         else:

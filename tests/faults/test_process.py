@@ -95,6 +95,12 @@ async def test_a_preemption_tells_who_went_by_himself_and_when(target: FakeTarge
     assert went == {"worker-n1": ("SIGTERM", 2.0), "agent-n1": ("SIGKILL", 5.0)}
 
 
+async def test_a_preemption_may_be_an_interrupt_at_the_terminal(target: FakeTarget, hit: Hit) -> None:
+    fault = Preempt(members=RANK_1, grace=5.0, signal="INT")
+    async with fault.inject(target, *hit(fault, target)) as landing:
+        assert [(m["member"], m["by"]) for m in landing.evidence["members"]] == [("worker-n1", "SIGINT")]
+
+
 async def test_a_preemption_that_is_cancelled_kills_at_once(target: FakeTarget, hit: Hit) -> None:
     target.stubborn = frozenset({"worker-n1"})
     fault = Preempt(members=RANK_1, grace=60.0)

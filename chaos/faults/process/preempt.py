@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Literal
 
 import anyio
 
@@ -14,7 +15,7 @@ from chaos.faults.process._signals import GONE, members_of, prove, send
 
 
 class Preempt(Fault[Signals], frozen=True, kw_only=True):
-    """Tell members to go with SIGTERM, and end those still there after `grace` with SIGKILL.
+    """Tell members to go with a signal, SIGTERM unless said, and end those still there after `grace` with SIGKILL.
 
     Proof: each process has ended; who went by itself, and when.
 
@@ -24,12 +25,13 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
 
     fidelity = (
         "preemption by Slurm, Kubernetes or a spot market as a process sees it. The machine itself stays, with its "
-        "disks and its address."
+        "disks and its address. With `signal: INT`, a person at the terminal (Ctrl-C)."
     )
     instant = True
 
     members: Selector
     grace: Duration = 30.0
+    signal: Literal["TERM", "INT"] = "TERM"
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
@@ -37,7 +39,8 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
     @asynccontextmanager
     async def inject(self, target: Signals, *hit: Selection) -> AsyncIterator[Landing]:
         began = anyio.current_time()
-        reached = await send(target, members_of(hit[0]), signal.SIGTERM)
+        notice = signal.Signals[f"SIG{self.signal}"]
+        reached = await send(target, members_of(hit[0]), notice)
         went: dict[int, JSON] = {}
 
         def note(member: Member, by: str) -> None:
@@ -46,7 +49,7 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
         async def watch(member: Member) -> None:
             with suppress(NotLanded):
                 await target.wait_state(member, GONE, self.grace)
-                note(member, "SIGTERM")
+                note(member, notice.name)
 
         try:
             async with anyio.create_task_group() as tasks:

@@ -1,0 +1,1 @@
+"""Programs that use torch.distributed and torchrun as their documentation says; see README.md."""
