@@ -69,7 +69,7 @@ def test_a_frozen_rank_is_noticed_by_a_group_with_a_timeout(tmp_path: Path) -> N
     path = ROOT / "experiments" / "frameworks" / "elastic_rank_frozen.yaml"
     command = [sys.executable, "-m", "chaos", "run", str(path), "-q", "--out", str(tmp_path)]
     done = subprocess.run(
-        [*command, "--set", "library=guarded", "--set", "timeout=2"],
+        [*command, "--set", "library=guarded", "--set", "timeout=4"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
