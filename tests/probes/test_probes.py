@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +20,14 @@ from chaos.probes.training.progress import Progress
 from chaos.probes.training.step_time import StepTime
 from chaos.probes.training.throughput import Throughput
 
+from .scene import Scene
+
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     return "trio"
-
-
-class Scene:
-    def __init__(self, now: float = 0.0, *events: Event, members: Sequence[Member] = ()) -> None:
-        self._now, self._events, self._members = now, events, members
-
-    @property
-    def target(self) -> Any:
-        return self
-
-    def members(self) -> tuple[Member, ...]:
-        return tuple(self._members)
-
-    def now(self) -> float:
-        return self._now
-
-    def recent(self, kind: str, seconds: float) -> Sequence[Event]:
-        return [e for e in self._events if e.kind == kind and e.t >= self._now - seconds]
 
 
 def completed(t: float, rank: int = 0, samples: Any = (1, 2, 3), step: int = 1, loss: str = "2.5") -> Event:

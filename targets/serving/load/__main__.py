@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from targets.serving.load import beside
 from targets.serving.settings import Settings
@@ -29,7 +29,8 @@ def main() -> int:
     runner = environment.create_local_runner()
     load = session.begin(environment, checker)
     spawned = Event()
-    environment.events.spawning_complete.add_listener(lambda **_: spawned.set())
+    events: Any = environment.events
+    events.spawning_complete.add_listener(lambda **_: spawned.set())
     gevent.signal_handler(signal.SIGTERM, _stop, load)
     gc.freeze()
     runner.start(settings.users, spawn_rate=settings.users)

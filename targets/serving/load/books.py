@@ -55,7 +55,7 @@ class Books:
 
     def settle(self, within: float) -> bool:
         """Wait until the checker has answered all that it was asked; what it has not is booked without."""
-        settled = self._settled.wait(within)
+        settled: bool = self._settled.wait(within)
         self._give_up()
         return settled
 

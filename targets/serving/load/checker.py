@@ -14,7 +14,7 @@ import msgspec
 
 from targets.serving.load.golden import LIVE, Golden, Model, gap, same
 from targets.serving.load.tally import Tally
-from targets.serving.settings import TIERS, Settings
+from targets.serving.settings import FEATURES, TIERS, Settings
 
 
 class Scores(msgspec.Struct, frozen=True, kw_only=True, tag="scores"):
@@ -51,6 +51,8 @@ def judge(golden: Golden, answer: Scores | Tokens) -> Finding:
 
 
 def _scores(golden: Golden, answer: Scores) -> Finding:
+    if answer.generation < 1 or answer.tier not in TIERS or answer.features.keys() != set(FEATURES):
+        return Finding(right=False, reason="it says not what it is")
     right = golden.scores(answer.generation, answer.tier, answer.user, answer.items, answer.features)
     if answer.scores is None or not same(answer.scores, right):
         return Finding(right=False)
@@ -74,7 +76,7 @@ def said(line: bytes) -> str:
     return msgspec.json.decode(line, type=Finding).reason
 
 
-def _warm(golden: Golden) -> None:
+def warm(golden: Golden) -> None:
     """Compute one answer of each kind, so that the first real one does not wait for weights and libraries."""
     for tier in TIERS:
         golden.scores(1, tier, 0, (0, 1), LIVE)
@@ -86,7 +88,7 @@ def main(number: int) -> None:
     decoder = msgspec.json.Decoder(Scores | Tokens)
     try:
         golden: Golden = Model(Settings.from_environment())
-        _warm(golden)
+        warm(golden)
         missing = ""
     except ImportError as error:
         missing = f"no golden model: {error}"

@@ -54,7 +54,10 @@ class Client:
                 raise
             reply.status, reply.error = 0, "timeout"
         except _BROKEN as error:
-            reply.status, reply.error = 0, _cause(error, begun=reply.tally is not None and reply.tally.first is not None)
+            reply.status, reply.error = (
+                0,
+                _cause(error, begun=reply.tally is not None and reply.tally.first is not None),
+            )
         finally:
             patience.close()
         return reply

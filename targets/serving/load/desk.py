@@ -1,4 +1,4 @@
-"""Between the agenda and Locust's users: hands out what is due, and accounts for what comes back or never could be sent."""
+"""Between the agenda and Locust's users: hands out what is due, accounts for what comes back or never could be sent."""
 
 from __future__ import annotations
 
@@ -86,5 +86,3 @@ class Desk:
             self._generations[turn.session] = (*before, int(reply.body.get("generation", -1)))
         self._agenda.add(following)
         self._changed.set()
-
-

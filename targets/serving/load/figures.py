@@ -20,13 +20,15 @@ def exact() -> None:
     It rounds to two digits by default, to save bandwidth between machines; that is more than the one percent by which
     its figures may differ from the facts.
     """
-    locust.stats.bucket_response_time = lambda milliseconds: round(milliseconds, 1)
+    stats: Any = locust.stats  # its documentation says that this function may be replaced
+    stats.bucket_response_time = lambda milliseconds: round(milliseconds, 1)
 
 
 def count(environment: Environment, data: dict[str, Any]) -> None:
     """Tell Locust of a request that has ended."""
     why = facts.failure(data)
-    environment.events.request.fire(
+    events: Any = environment.events
+    events.request.fire(
         request_type="POST", name=data["what"], response_time=data["latency"] * 1000, response_length=0,
         exception=Failed(why) if why else None, context={},
     )  # fmt: skip

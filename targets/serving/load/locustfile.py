@@ -30,7 +30,6 @@ class Client(User):
         desk.serve(ask)
 
 
-@events.init.add_listener
 def attach(environment: Environment, runner: Any, **_: Any) -> None:
     """With `locust -f`: begin and end with it. `python -m targets.serving.load` does so by itself."""
 
@@ -38,5 +37,10 @@ def attach(environment: Environment, runner: Any, **_: Any) -> None:
         session.of(environment).run()
         runner.quit()
 
-    environment.events.test_start.add_listener(lambda **_: session.begin(environment))
-    environment.events.spawning_complete.add_listener(lambda **_: gevent.spawn(run))
+    heard: Any = environment.events
+    heard.test_start.add_listener(lambda **_: session.begin(environment))
+    heard.spawning_complete.add_listener(lambda **_: gevent.spawn(run))
+
+
+started: Any = events
+started.init.add_listener(attach)
