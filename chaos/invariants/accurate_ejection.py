@@ -12,6 +12,7 @@ from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _BACK = 2.0  # a failure explains an ejection for so many seconds
+_FAILED = ("outlier", "breaker")  # reasons that lie in failed attempts
 _BUSY = (503, 504)  # of one that has too much to do, or a caller without patience
 
 
@@ -22,9 +23,9 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
     replica had died, drains, fails by itself (an answer of 500 within 2 s before), or where a fault that hit it, the
     router or the store stood, or was over no longer than `within`. A fault that is named under `harmless` (such as a
     delay that clients can bear) explains none. What was ejected must return within `within` after its process is ready
-    again, its fault is healed, or, without a cause, at all. Outliers are told from the others, so that never more than
-    the share `most` of the replicas is out for that reason. Needs an ejection, or at least `mistakes` of clients
-    (status 400) with other requests beside them.
+    again, its fault is healed, or, without a cause, at all. Never more than the share `most` of the replicas is out for
+    failed attempts at the same time: where all fail, the cause is elsewhere. Needs an ejection, or at least `mistakes`
+    of clients (status 400) with other requests beside them.
     """
 
     id: ClassVar[str] = "S8"
@@ -109,7 +110,7 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
 
     def _too_many(self, view: Service, outs: list[Out]) -> Verdict | None:
         """Where most fail alike, none of them is an outlier: the cause lies elsewhere."""
-        outliers = [o for o in outs if o.reason == "outlier"]
+        outliers = [o for o in outs if o.reason in _FAILED]
         for out in outliers:
             standing = [
                 o
@@ -119,7 +120,7 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             names = sorted({o.replica for o in standing})
             if len(names) > self.most * len(view.replicas):
                 return failed(
-                    f"{listed(names)} of {len(view.replicas)} replicas were out as outliers at the same time",
+                    f"{listed(names)} of {len(view.replicas)} replicas were out for failed attempts at the same time",
                     few([o.ejected.seq for o in standing]),
                 )
         return None

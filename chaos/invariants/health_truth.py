@@ -26,8 +26,9 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
 
     Judged from its health as the router saw it (`health.changed`: the level `ready` is up, and none is down) against
     what became of its attempts meanwhile. It is a lie where for longer than `within` every attempt failed or was
-    answered wrongly, at least `least` of them; and where it was said to be ready before its `replica.ready`. A replica
-    that a fault hit, and that nobody asked anything afterwards, leaves it unknown.
+    answered wrongly, at least `least` of them; and where it was said to be ready before its `replica.ready`. A 503
+    while a fault of the store or the router stands is no lie: what all replicas lack is no reason for one to stay away.
+    A replica that a fault hit, and that nobody asked anything afterwards, leaves it unknown.
     """
 
     id: ClassVar[str] = "S1"
@@ -38,7 +39,7 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
     def check(self, history: History) -> Verdict:
         view = service(history)
         well = {replica: list(_well(view, replica)) for replica in view.replicas}
-        if early := self._early(view, well):
+        if early := self._early(view):
             return early
         served: list[int] = []
         for replica, spans in well.items():
@@ -58,18 +59,18 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
             few([*served[:3], *(e.seq for e in downs), served[-1]]),
         )
 
-    def _early(self, view: Service, well: dict[str, list[_Well]]) -> Verdict | None:
+    def _early(self, view: Service) -> Verdict | None:
         if not view.history.first("replica.ready"):
             return None
         for replica, lives in view.lives.items():
             for life in lives:
                 end = min(life.exited.t if life.exited else math.inf, view.over)
                 loaded = life.ready.t if life.ready else end
-                for span in well[replica]:
-                    if life.started.t < span.since < min(loaded, end) - RACE:
-                        when = f"{loaded - span.since:.2f} s before" if life.ready else "and never"
-                        seqs = sorted(e.seq for e in (life.started, span.said, life.ready) if e is not None)
-                        return failed(f"{replica} was said to be ready {when} it had loaded its weights", seqs)
+                for said in view.history.of("health.changed", replica=replica, level="ready", up=True):
+                    if life.started.t < said.t < min(loaded, end) - RACE:
+                        when = f"{loaded - said.t:.2f} s before it had loaded" if life.ready else "and never loaded"
+                        seqs = sorted(e.seq for e in (life.started, said, life.ready) if e is not None)
+                        return failed(f"{replica} was said to be ready {when} its weights", seqs)
         return None
 
     def _lie(self, view: Service, replica: str, span: _Well, inside: list[Attempt]) -> Verdict | None:
@@ -133,4 +134,9 @@ def _good(view: Service, attempt: Attempt) -> bool:
 
 
 def _bad(view: Service, attempt: Attempt) -> bool:
+    if attempt.status == 503 and any(
+        view.shared(f) and f.injecting.t <= attempt.ended and attempt.began <= f.stands(view.over) + RACE
+        for f in view.faults
+    ):
+        return False
     return attempt.failed or (attempt.status == 200 and _wrong(view, attempt))

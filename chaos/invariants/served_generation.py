@@ -17,7 +17,8 @@ class ServedGeneration(Invariant, frozen=True, kw_only=True):
     Judged from `checkpoint.committed`, `replica.ready` and the generation and digest of each answer. A replica never
     becomes ready with an older generation than before, not even as a new process, and gives no older answers to
     requests that began later; the replicas together give none once `within` has passed since a newer one was served.
-    Replicas that are ready with one generation have the same weights (digest). With `newer: required` a run in which
+    A session may stay with the generation of its first turn. Weights are told by their digest, which is that of the
+    commit: other ones under the same number were never committed. With `newer: required` a run in which
     only one generation was served is unknown.
     """
 
@@ -29,6 +30,7 @@ class ServedGeneration(Invariant, frozen=True, kw_only=True):
     def check(self, history: History) -> Verdict:
         answers = [r for r in service(history).ended() if r.status == 200 and r.fact("generation") is not None]
         answers.sort(key=lambda r: r.ended)
+        free = _free(answers)
         commits: dict[Any, Event] = {}
         for event in history.of("checkpoint.committed"):
             commits.setdefault(event.get("generation"), event)
@@ -36,9 +38,9 @@ class ServedGeneration(Invariant, frozen=True, kw_only=True):
         broken = (
             self._uncommitted(commits, ready, answers)
             or _went_back(ready)
-            or _mixed(ready)
-            or _older_answer(ready, answers)
-            or self._behind(answers)
+            or _other_weights(commits, ready, answers)
+            or _older_answer(ready, free)
+            or self._behind(free)
         )
         if broken:
             return broken
@@ -97,20 +99,33 @@ def _went_back(ready: list[Event]) -> Verdict | None:
     return None
 
 
-def _mixed(ready: list[Event]) -> Verdict | None:
-    """Replicas that mean different weights by one number."""
-    known: dict[Any, Event] = {}
-    for event in ready:
-        if event.get("digest") is None:
-            continue
-        first = known.setdefault(event.get("generation"), event)
-        if first.get("digest") != event.get("digest"):
+def _other_weights(commits: dict[Any, Event], ready: list[Event], answers: list[Request]) -> Verdict | None:
+    """What is served under the number of a generation is not what was committed under it."""
+    served = [*ready, *(r.completed for r in answers if r.completed is not None)]
+    for event in sorted(served, key=lambda e: e.seq):
+        commit = commits.get(event.get("generation"))
+        digests = event.get("digest"), commit.get("digest") if commit else None
+        if commit is not None and None not in digests and digests[0] != digests[1]:
             return failed(
-                f"{first.get('replica')} and {event.get('replica')} serve different weights as generation "
-                f"{event.get('generation')}",
-                (first.seq, event.seq),
+                f"{event.get('replica')} serves other weights as generation {event.get('generation')} than were "
+                "committed",
+                sorted((commit.seq, event.seq)),
             )
     return None
+
+
+def _free(answers: list[Request]) -> list[Request]:
+    """Without later turns of sessions that stay with the generation of their first one."""
+    first: dict[Any, Any] = {}
+    free = []
+    for request in sorted(answers, key=lambda r: r.began):
+        session, generation = request.fact("session"), request.fact("generation")
+        if session is not None and first.get(session) == generation:
+            continue
+        if session is not None:
+            first.setdefault(session, generation)
+        free.append(request)
+    return sorted(free, key=lambda r: r.ended)
 
 
 def _older_answer(ready: list[Event], answers: list[Request]) -> Verdict | None:
@@ -119,8 +134,9 @@ def _older_answer(ready: list[Event], answers: list[Request]) -> Verdict | None:
     for event in ready:
         switches.setdefault(event.get("replica"), []).append(event)
     for request in answers:
-        mine = [a for a in request.attempts if a.replica == request.fact("replica")]
-        began = mine[-1].began if mine else request.began
+        # A stream goes on elsewhere with the weights that it began with.
+        mine = [a for a in request.attempts if request.stream or a.replica == request.fact("replica")]
+        began = mine[0 if request.stream else -1].began if mine else request.began
         before = [e for e in switches.get(request.fact("replica"), ()) if e.t < began - RACE]
         if before and request.fact("generation") < before[-1].get("generation"):
             return failed(

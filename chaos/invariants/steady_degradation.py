@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import ClassVar
 
-from chaos.api import Duration, Invariant
+from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
 from chaos.serving import TIERS, Request, Service, service
 from chaos.training import few
@@ -18,8 +18,8 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
     Judged from `ladder.moved`, `features.moved` and the tier of each answer. A move of the ladder is to a neighbour of
     the rung on which it stands; a move up comes no sooner than `hold` after the move before it; there are at most
     `moves` for each fault that landed (in all, where none did). `within` after the last heal, or, where no fault stood,
-    after the last move down, every answer is of full quality again. Answers of a lower rung that no move explains leave
-    it unknown, and so does a run in which nothing was degraded.
+    after the last move down, answers are of full quality again, but for the share `stray`. Answers of a lower rung that
+    no move explains leave it unknown, and so does a run in which nothing was degraded.
     """
 
     id: ClassVar[str] = "S11"
@@ -27,6 +27,7 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
     hold: Duration = 1.0
     moves: int = 8
     within: Duration = 10.0
+    stray: Ratio = 0.02
 
     def check(self, history: History) -> Verdict:
         view = service(history)
@@ -66,7 +67,10 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
         downs = [e.t for e in moves if _down(e)]
         end = max(stood) if stood else max(downs, default=degraded[0].ended)
         limit = end + self.within
-        late = [r for r in degraded if r.began > limit]
+        answers = sorted((r for r in view.ended() if r.status == 200 and not r.stream), key=lambda r: r.began)
+        after = [r for r in answers if r.began > limit]
+        late = [r for r in after if r.degraded]
+        late = late if len(late) > self.stray * len(after) else []
         low = bool(moves) and moves[-1].get("after") != TIERS[0]
         if late or (low and view.over > limit):
             what = f"request {late[-1].id} was answered less well ({_how(late[-1])})" if late else "the ladder was down"
@@ -75,8 +79,8 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
                 f"{what} {spent:.1f} s after the cause was over; full quality is to be back within {self.within:g} s",
                 few([*(e.seq for e in moves), *_seqs(late)]),
             )
-        since = max(r.ended for r in degraded)
-        whole = [r for r in view.ended() if r.status == 200 and not r.stream and not r.degraded and r.began > since]
+        since = max((r.ended for r in degraded if r.began <= limit), default=end)  # later ones are strays
+        whole = [r for r in answers if not r.degraded and r.began > since]
         seqs = few([*(e.seq for e in (*moves, *features)), *_seqs(degraded[:1]), *_seqs(whole[:1])])
         if low or not whole:
             return unknown(f"the record ends {view.over - end:.1f} s after the cause was over, with quality down", seqs)

@@ -74,9 +74,6 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
 
     def _slow(self, request: Request, middle: bool) -> Verdict | None:
         waited = request.fact("gap" if middle else "first")
-        first = request.fact("first") or 0.0
-        if middle and not any(a.event.get("streamed") for a in request.attempts[:-1]):
-            waited = max(float(waited or 0.0), float(first))
         if waited is None or waited <= self.within:
             return None
         where = "between two tokens" if middle else "before its first token"

@@ -55,6 +55,15 @@ class TestHealthTruth:
     def test_a_client_that_errs_makes_no_liar(self) -> None:
         assert HEALTH.check(self.ill(400).history).outcome is Outcome.PASS
 
+    def test_what_all_replicas_lack_makes_none_a_liar(self) -> None:
+        for whom, outcome in (("store", Outcome.PASS), ("replica-0", Outcome.FAIL)):
+            stack = Stack().open().serve(30)
+            stack.fault("process.freeze", whom, instant=False)
+            stack.serve(60, status=503)
+            for _ in range(60):
+                stack.wait(0.05).ask(("replica-1", 503))
+            assert HEALTH.check(stack.close().history).outcome is outcome
+
     def test_ready_before_it_has_loaded_is_a_lie(self) -> None:
         stack = Stack().open().serve(30)
         stack.kill("replica-1")
@@ -68,7 +77,7 @@ class TestHealthTruth:
         verdict = HEALTH.check(early.close().history)
         assert verdict.outcome is Outcome.FAIL
         assert "replica-1 was said to be ready" in verdict.reason
-        assert "and never it had loaded" in HEALTH.check(stack.close().history).reason
+        assert "and never loaded its weights" in HEALTH.check(stack.close().history).reason
 
     def test_a_new_generation_while_it_serves_is_no_first_load(self) -> None:
         stack = Stack().open().serve(30)
@@ -333,7 +342,7 @@ class TestAccurateEjection:
         stack.eject("replica-1", "outlier")
         verdict = EJECTION.check(stack.serve(9, "replica-2").close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "replica-0, replica-1 of 3 replicas were out as outliers" in verdict.reason
+        assert "replica-0, replica-1 of 3 replicas were out for failed attempts" in verdict.reason
 
     def test_a_planned_stop_explains_an_ejection(self) -> None:
         stack = Stack().open().serve(9)

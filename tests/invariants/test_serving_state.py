@@ -74,6 +74,26 @@ class TestServedGeneration:
         stack.serve(9, generation=2).stream(("replica-1", 200), began=began, seconds=2.0)
         assert SERVED.check(stack.close().history).outcome is Outcome.PASS
 
+    def test_a_session_stays_with_the_weights_that_it_began_with(self) -> None:
+        stack = Stack().open()
+        stack.stream(("replica-1", 200))
+        stack.publish(2)
+        for name in stack.pids:
+            stack.ready(name, 2)
+        stack.serve(9, generation=2).wait(11).stream(("replica-1", 200), turn=1)
+        assert SERVED.check(stack.copy().close().history).outcome is Outcome.PASS
+        stack.stream(("replica-1", 200), session="s2")
+        assert SERVED.check(stack.close().history).outcome is Outcome.FAIL
+
+    def test_a_stream_that_goes_on_elsewhere_keeps_its_weights(self) -> None:
+        stack = Stack().open().serve(9)
+        began = stack.t
+        stack.publish(2)
+        for name in stack.pids:
+            stack.ready(name, 2)
+        stack.stream(("replica-1", 0), ("replica-2", 200), began=began, seconds=1.0, streamed=9)
+        assert SERVED.check(stack.close().history).outcome is Outcome.PASS
+
     def test_a_replica_that_stays_behind_for_long_fails(self) -> None:
         stack = Stack().open().serve(30)
         stack.publish(2)
@@ -91,7 +111,10 @@ class TestServedGeneration:
         stack.ready("replica-1", 1, digest="other")
         verdict = SERVED.check(stack.close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "replica-0 and replica-1 serve different weights as generation 1" in verdict.reason
+        assert "replica-1 serves other weights as generation 1 than were committed" in verdict.reason
+        answered = Stack().open().serve(30)
+        answered.ask(("replica-2", 200), digest="other")
+        assert "replica-2 serves other weights" in SERVED.check(answered.close().history).reason
 
     def test_answers_without_a_generation_are_unknown(self) -> None:
         stack = Stack().open().serve(9, generation=None)
@@ -243,8 +266,17 @@ class TestSteadyDegradation:
         stack.add("ladder.moved", "router", before="secondary", after="primary", reason="calm")
         assert STEADY.check(stack.copy().serve(30).close().history).outcome is Outcome.PASS
         late = stack.serve(200)
-        late.ask(("replica-0", 200), tier="secondary")
+        for _ in range(3):
+            late.ask(("replica-0", 200), tier="secondary")
         assert STEADY.check(late.serve(9).close().history).outcome is Outcome.FAIL
+
+    def test_a_stray_answer_is_no_lasting_degradation(self) -> None:
+        stack = self.moves("secondary", "primary")
+        stack.heal("process.freeze")
+        stack.serve(200).ask(("replica-0", 200), features={**LIVE, "important": "default"})
+        history = stack.serve(60).close().history
+        assert STEADY.check(history).outcome is Outcome.PASS
+        assert SteadyDegradation(stray=0.0).check(history).outcome is Outcome.FAIL
 
     def test_features_alone_are_degradation_too(self) -> None:
         stack = Stack().open().serve(30)

@@ -55,7 +55,7 @@ class Stack(Tape):
 
     def ready(self, name: str, generation: int = 1, **more: Any) -> int:
         self.add("replica.loading", name, replica=name, generation=generation)
-        facts: dict[str, Any] = {"replica": name, "generation": generation, "digest": f"w{generation}", "address": "a"}
+        facts: dict[str, Any] = {"replica": name, "generation": generation, "digest": f"m{generation}", "address": "a"}
         return self.add("replica.ready", name, **facts | more)
 
     def health(self, name: str, level: str, *, up: bool) -> int:
@@ -97,7 +97,8 @@ class Stack(Tape):
         ended = tried[-1][1] if status is None else status
         if ended < 0:
             return id
-        whole: dict[str, Any] = {"replica": tried[-1][0], "generation": 1, "digest": "w1", "right": True}
+        whole: dict[str, Any] = {"replica": tried[-1][0], "generation": 1, "right": True}
+        whole |= {"digest": f"m{more.get('generation', 1)}"} if more.get("generation", 1) else {}
         whole |= {} if facts["what"] == "generate" else {"tier": "primary", "features": LIVE}
         done = facts | {"status": ended, "latency": t - t0, "attempts": len(tried)} | (whole if ended == 200 else {})
         self.add("request.completed", "load", at=max(t, t0) + 0.0005, **done | more)

@@ -32,6 +32,7 @@ class Asked:
         self.priority = headers.get(PRIORITY, "normal")
         self.key = headers.get(IDEMPOTENCY)
         self.allowed, self._inherited = allowed, inherited
+        self.queued = 0.0  # seconds that it waited for its turn
         try:
             if DEADLINE in headers:
                 self.allowed = int(headers[DEADLINE]) / 1000

@@ -96,6 +96,7 @@ class Attempter:
             seconds=round(result.seconds, 6),
             streamed=reader.streamed if reader else 0,
             draining=result.kind is Kind.DRAINING,
+            **({"queued": round(asked.queued, 6)} if number == 1 else {}),
         )
         return result
 

@@ -40,6 +40,7 @@ class Door:
         if reason is not None:
             self.refused(asked, reason, waited=time.monotonic() - ticket.came)
             raise Shed(reason)
+        asked.queued = time.monotonic() - ticket.came
         visit = Visit()
         try:
             yield visit
