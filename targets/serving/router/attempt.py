@@ -13,13 +13,14 @@ from yarl import URL
 from targets.serving.router.asked import GENERATE, RANK, Asked
 from targets.serving.router.facts import Facts
 from targets.serving.router.fleet import Fleet
+from targets.serving.router.lag import Lag
 from targets.serving.router.meters import Meters
 from targets.serving.router.replica import Patience, Replica
 from targets.serving.router.result import Kind, Result, of_answer
 from targets.serving.tracing import PARENT, Tracing, header
 from targets.serving.wire import ATTEMPT, ID, PRIORITY
 
-FAIR = 4.0  # times the usual service time: who was given less time is not to blame for not having made it
+FAIR = 4.0  # times the usual service time: who had less is not to blame for not having made it
 
 BROKEN = (aiohttp.ClientError, OSError)
 """What a refused or broken connection raises. A TimeoutError is an OSError, so look for it first."""
@@ -51,9 +52,9 @@ class Attempter:
     """Makes attempts, and keeps the books of them."""
 
     def __init__(
-        self, http: aiohttp.ClientSession, fleet: Fleet, facts: Facts, tracing: Tracing, meters: Meters
+        self, http: aiohttp.ClientSession, fleet: Fleet, facts: Facts, tracing: Tracing, meters: Meters, lag: Lag
     ) -> None:
-        self._http, self._fleet, self._facts = http, fleet, facts
+        self._http, self._fleet, self._facts, self._lag = http, fleet, facts, lag
         self._tracing, self._meters = tracing, meters
         self._urls = {
             (replica, what): URL(f"{replica.url}/{what}") for replica in fleet.replicas for what in (RANK, GENERATE)
@@ -84,7 +85,7 @@ class Attempter:
             result = await self._guarded(self._urls[replica, asked.what], body, sent, patience, reader)
             _describe(span, result)
         result = result._replace(seconds=time.monotonic() - began, attempts=number)
-        fair = limit >= FAIR * usual or patience.abandoned
+        fair = limit >= FAIR * usual + self._lag.since(began)
         self._learn(replica, result, trial=trial, fair=fair)
         self._meters.attempt(replica.name, result.kind.value)
         self._facts.emit(

@@ -41,6 +41,10 @@ class Breaker:
         self._state, self.reason, self._trial = OPEN, reason, False
         self._until = self._clock() + self._open_for
 
+    def forget(self) -> None:
+        """Count from nothing."""
+        self._in_a_row = 0
+
     def look(self) -> bool:
         """Whether the time has come that makes an open one half-open."""
         if self._state != OPEN or self._clock() < self._until:

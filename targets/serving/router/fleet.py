@@ -193,6 +193,7 @@ class Fleet:
         """What failed before it was out is no reason to eject it again."""
         self._outliers.forget(replica.name)
         self._lacking.forget(replica.name)
+        replica.breaker.forget()
 
     @property
     def state(self) -> dict[str, object]:

@@ -21,6 +21,7 @@ class Finding(NamedTuple):
     missed: str | None = None
     reason: str = ""
     draining: bool = False
+    answered: bool = True
 
 
 class Health:

@@ -52,7 +52,7 @@ class Ladder:
         self._clock, self._window = clock, Window(window, clock)
         self._settle = window if settle is None else settle  # after a move down, until the next one
         self._rung = 0
-        self._moved = float("-inf")
+        self._moved = self._fell = float("-inf")
         self._rose = float("-inf")
         self._calm: float | None = None  # since when everything is below the lower thresholds
 
@@ -67,7 +67,8 @@ class Ladder:
 
     def ended(self, ok: bool, seconds: float) -> None:
         """A ranking request has ended, after that time at the replicas."""
-        self._window.add(ok, seconds)
+        if self._clock() - seconds >= self._moved:  # else another rung answered it
+            self._window.add(ok, seconds)
 
     def look(self, queue: int) -> Move | None:
         """Whether to move, now that so many requests wait."""
@@ -75,7 +76,7 @@ class Ladder:
         p99, errors = (self._window.tail(0.99), self._window.failed) if known else (0.0, 0.0)
         if reason := _beyond(self._limits, p99, errors, queue):
             self._calm = None
-            fresh = self._clock() - self._moved >= self._settle
+            fresh = self._clock() - self._fell >= self._settle
             return self._move(1, reason, p99, errors, queue) if fresh and self._rung + 1 < len(TIERS) else None
         if self._rung == 0 or _beyond(self._lower, p99, errors, queue):
             self._calm = None
@@ -90,10 +91,10 @@ class Ladder:
         before, now = self.tier, self._clock()
         if by < 0:
             self._rose = now
-        elif now - self._rose < self._hold:
-            self._hold = min(self._hold * 2, self._base * PATIENCE)
         else:
-            self._hold = self._base
+            early = now - self._rose < self._hold
+            self._hold = min(self._hold * 2, self._base * PATIENCE) if early else self._base
+            self._fell = now
         self._rung += by
         self._moved, self._calm = now, None
         self._window.clear()

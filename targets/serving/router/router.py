@@ -23,6 +23,7 @@ from targets.serving.router.facts import Facts
 from targets.serving.router.fleet import Fleet
 from targets.serving.router.front import Front
 from targets.serving.router.generate import Generation
+from targets.serving.router.lag import Lag
 from targets.serving.router.meters import Meters
 from targets.serving.router.polls import Polls
 from targets.serving.router.rank import Ranking
@@ -53,6 +54,7 @@ class Router:
         self._rungs = Rungs(settings, facts, time.monotonic)
         self._budget = Budget(ratio=settings.retry_ratio, burst=settings.retry_burst)
         self._sessions = Sessions(settings.session_idle * 10, time.monotonic)
+        self._lag = Lag(time.monotonic)
         self._log = Log(place.member)
         self.front = Front(settings, self._drain, self.tracing, self._log, self._meters)
         self._connect()
@@ -61,7 +63,7 @@ class Router:
     def _connect(self) -> None:
         door = Door(self._admission, self._facts, self._meters)
         tries = Tries(self.fleet, self._budget, self._facts, self._settings)
-        attempter = Attempter(self._http, self.fleet, self._facts, self.tracing, self._meters)
+        attempter = Attempter(self._http, self.fleet, self._facts, self.tracing, self._meters, self._lag)
         self.front.handlers = {
             RANK: Ranking(door, tries, attempter, self._rungs.ladder),
             GENERATE: Generation(door, tries, attempter, self._sessions, self._settings),
@@ -141,11 +143,13 @@ class Router:
                     tier=self._rungs.ladder.tier,
                     rotation=[replica.name for replica in self.fleet.rotation],
                 )
+            self._lag.expect(TICK)
             await asyncio.sleep(TICK)
+            self._lag.woke()
 
     async def poll(self) -> None:
         """Watch the replicas, without end."""
-        await Polls(self.fleet, self._http, self._settings).run()
+        await Polls(self.fleet, self._http, self._settings, self._lag).run()
 
     async def ready(self) -> None:
         """Once all replicas are in rotation, or some of them for long enough."""
@@ -162,11 +166,15 @@ class Router:
 
     async def drain(self) -> None:
         """Accept nothing more; return when what is in flight has ended, or after `drain` seconds."""
-        within = CUT if active(self._settings, DRAIN_ACCEPTS) else self._settings.drain
         began, drain = time.monotonic(), self._drain
         with self._facts.path("router.drain"):
             self._facts.emit("drain.begun", member=self._place.member, in_flight=drain.in_flight, streams=drain.streams)
-            lost = await drain.ended(within)
+            drain.draining = True
+            if active(self._settings, DRAIN_ACCEPTS):
+                await asyncio.sleep(CUT)
+                lost = drain.in_flight
+            else:
+                lost = await drain.ended(self._settings.drain)
             seconds = round(time.monotonic() - began, 3)
             self._facts.emit("drain.ended", member=self._place.member, seconds=seconds, lost=lost)
 

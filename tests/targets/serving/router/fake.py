@@ -30,7 +30,8 @@ class FakeReplica:
         self.dies_at: int | None = None  # breaks its connections before this token of a turn
         self.stops_at: int | None = None  # says nothing more before this token
         self.draining = False
-        self.frozen = False
+        self.runs = asyncio.Event()  # cleared: as one that is frozen
+        self.runs.set()
         self.asked: list[tuple[str, Mapping[str, str], Any]] = []  # path, headers, body
         self._runner: web.ServerRunner | None = None
 
@@ -51,13 +52,12 @@ class FakeReplica:
         return sum(asked == path for asked, _, _ in self.asked)
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        while self.frozen:
-            await asyncio.sleep(0.01)
+        await self.runs.wait()
         path = request.path
         if path[1:] in self.levels:
             if path == "/ready" and self.draining:
                 return web.Response(status=503, headers={"x-draining": "1"})
-            return web.Response(status=200 if self.levels[path[1:]] else 503, text=path)
+            return web.json_response({path[1:]: self.levels[path[1:]]}, status=200 if self.levels[path[1:]] else 503)
         body = json.loads(await request.read() or "null")
         self.asked.append((path, request.headers.copy(), body))
         if self.draining:
@@ -82,8 +82,8 @@ class FakeReplica:
                 assert request.transport is not None
                 request.transport.abort()
                 return response
-            while i == self.stops_at:
-                await asyncio.sleep(0.01)
+            if i == self.stops_at:
+                await asyncio.Event().wait()
             await response.write(json.dumps({"i": i, "token": token_at(start + i)}).encode() + b"\n")
         done = {"done": True, "tokens": body["tokens"] - body.get("from", 0), "resumed": None, "recomputed": 0}
         if "from" in body or body.get("history"):

@@ -97,7 +97,7 @@ class Stage(NamedTuple):
 @asynccontextmanager
 async def stage(**settings: Any) -> AsyncIterator[Stage]:
     """A router and its replicas, ready."""
-    chosen = Settings(**{"health_every": 0.05, "health_timeout": 0.1, "breaker_open": 0.2, **settings})
+    chosen = Settings(**{"health_every": 0.05, "health_timeout": 0.25, "breaker_open": 0.2, **settings})
     network = f"127.{random.randrange(128, 255)}.{random.randrange(256)}"
     names = ["s0", "gw", "c0", *(f"r{i}" for i in range(chosen.replicas))]
     nodes = {name: f"{network}.{i}" for i, name in enumerate(names, 2)}
