@@ -58,7 +58,7 @@ def test_a_stream_in_flight_ends_and_nothing_new_is_accepted() -> None:
 def test_with_the_defect_it_accepts_and_cuts() -> None:
     async def test(here: Stage) -> None:
         for replica in here.replicas:
-            replica.seconds = 0.5
+            replica.seconds = 0.3
         drained = asyncio.create_task(here.router.drain())
         await here.until("drain.begun")
         accepted = asyncio.create_task(here.rank())
