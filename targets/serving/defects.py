@@ -10,6 +10,21 @@ from typing import Final
 
 from targets.serving.settings import Settings
 
+# Replicas
+READY_BEFORE_LOADED: Final = "ready-before-loaded"  # health-truth
+HEALTH_IS_A_CONSTANT: Final = "health-is-a-constant"  # health-truth
+DIGEST_NOT_CHECKED: Final = "digest-not-checked"  # served-generation
+CORRECT_NOT_RUN: Final = "correct-not-run"  # no-wrong-answer
+NUMBERS_NOT_CHECKED: Final = "numbers-not-checked"  # no-wrong-answer
+CACHE_WITHOUT_SINGLE_FLIGHT: Final = "cache-without-single-flight"  # shed-not-amplify
+KV_NOT_FREED: Final = "kv-not-freed"  # reclaim
+DRAIN_DROPS: Final = "drain-drops"  # clean-drain
+RESTORE_UNCOMMITTED: Final = "restore-uncommitted"  # served-generation
+GENERATION_GOES_BACK: Final = "generation-goes-back"  # served-generation
+STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-writer
+TOKENS_REPEATED_AFTER_RESUME: Final = "tokens-repeated-after-resume"  # unbroken-stream
+FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # request-terminates
+
 # The router
 IGNORES_HEALTH: Final = "ignores-health"  # no-dead-routing
 NEVER_RETURNS: Final = "never-returns"  # accurate-ejection
@@ -25,6 +40,19 @@ STREAM_RESTARTS: Final = "stream-restarts"  # unbroken-stream
 DRAIN_ACCEPTS: Final = "drain-accepts"  # clean-drain
 
 DEFECTS: Final = {
+    READY_BEFORE_LOADED: "a replica says that it is ready while it still loads",
+    HEALTH_IS_A_CONSTANT: "a replica's health is 200, whatever its engine does",
+    DIGEST_NOT_CHECKED: "a replica serves whatever bytes it has read",
+    CORRECT_NOT_RUN: "nobody compares answers with known ones, or weights in memory with what was loaded",
+    NUMBERS_NOT_CHECKED: "a score that is no number is an answer like any other",
+    CACHE_WITHOUT_SINGLE_FLIGHT: "everybody who misses features that are being fetched fetches them as well",
+    KV_NOT_FREED: "a stream whose client has gone keeps its blocks for good",
+    DRAIN_DROPS: "a replica that drains does not wait for what is in flight",
+    RESTORE_UNCOMMITTED: "a replica serves the newest folder, committed or not",
+    GENERATION_GOES_BACK: "a replica that starts serves the oldest committed generation",
+    STALE_KV_ACCEPTED: "who writes a session last is believed, whoever owns it",
+    TOKENS_REPEATED_AFTER_RESUME: "a session that goes on elsewhere says its last token again",
+    FEATURES_NEVER_DEGRADE: "every feature is waited for as long as the critical ones",
     IGNORES_HEALTH: "the router sends requests to any replica, whatever it knows of it",
     NEVER_RETURNS: "a replica that was ejected never comes back",
     EJECTS_ALL: "replicas are ejected for failed attempts, however few are left",

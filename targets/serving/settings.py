@@ -34,6 +34,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 7
     store: str = "auto"  # redis, embedded, or auto: Redis where the machine has it
     generations: int = 1  # published before the replicas start
+    publish_every: float = 0.0  # then another one each time; 0: none, until somebody asks for it
+    redis_restart: float = 0.0  # a Redis that was lost comes back after this, and empty; 0: the store ends with it
+    source_seconds: float = 0.02  # of the source of record, to compute the features of a user whom the store has lost
+    source_workers: int = 2  # users at the same time
     failover: str = "replicate"  # of a session: lose, checkpoint, replicate, external
     defect: str = "none"
 

@@ -50,11 +50,20 @@ def same_scores(given: Sequence[float], golden: Sequence[float]) -> bool:
 
 
 def golden_tokens(
-    settings: Settings, generation: int, prompts: Sequence[Sequence[int]], tokens: int | None = None
+    settings: Settings,
+    generation: int,
+    prompts: Sequence[Sequence[int]],
+    tokens: int | None = None,
+    *,
+    system: bool = True,
 ) -> list[int]:
-    """The tokens of the last of these turns; each turn answers with `tokens` (default: that of the settings)."""
+    """The tokens of the last of these turns; each turn answers with `tokens` (default: that of the settings).
+
+    A session begins with the system prompt, unless `system` says that this is none.
+    """
     turns = tuple(tuple(prompt) for prompt in prompts)
-    return list(_turn(settings.seed, generation, turns, settings.tokens if tokens is None else tokens).answer)
+    wanted = settings.tokens if tokens is None else tokens
+    return list(_turn(settings.seed, generation, turns, wanted, SYSTEM if system else ()).answer)
 
 
 _popularity = lru_cache(maxsize=16)(popularity)
@@ -87,9 +96,11 @@ class _Turn:
 
 
 @lru_cache(maxsize=64)
-def _turn(seed: int, generation: int, turns: tuple[tuple[int, ...], ...], tokens: int) -> _Turn:
+def _turn(
+    seed: int, generation: int, turns: tuple[tuple[int, ...], ...], tokens: int, system: tuple[int, ...]
+) -> _Turn:
     if turns:
-        before = _turn(seed, generation, turns[:-1], tokens)
+        before = _turn(seed, generation, turns[:-1], tokens, system)
         pending = (before.last,) if before.last is not None else ()
         return _extend(seed, generation, before, (*pending, *turns[-1]), tokens)
     import torch  # whoever only ranks need not load it
@@ -98,7 +109,7 @@ def _turn(seed: int, generation: int, turns: tuple[tuple[int, ...], ...], tokens
 
     with torch.inference_mode():
         empty = _Turn(pool(CONTEXT // BLOCK), 0, None, ())
-    return _extend(seed, generation, empty, SYSTEM, 0)
+    return _extend(seed, generation, empty, system, 0)
 
 
 def _extend(seed: int, generation: int, before: _Turn, tokens: Sequence[int], wanted: int) -> _Turn:
@@ -107,7 +118,7 @@ def _extend(seed: int, generation: int, before: _Turn, tokens: Sequence[int], wa
     from targets.serving.models.generator import step
 
     with torch.inference_mode():
-        weights = {name: torch.from_numpy(array) for name, array in arrays(seed, generation, "generator").items()}
+        weights = _weights(seed, generation)
         cache, blocks = before.cache.clone(), torch.arange(CONTEXT // BLOCK)
         position, last = before.fed, None
         answer: list[int] = []
@@ -121,6 +132,14 @@ def _extend(seed: int, generation: int, before: _Turn, tokens: Sequence[int], wa
                 if len(answer) < wanted:
                     pending.append(last)
         return _Turn(cache, position, last, tuple(answer))
+
+
+@lru_cache(maxsize=4)
+def _weights(seed: int, generation: int) -> Mapping[str, Tensor]:
+    import torch
+
+    # Copies, in memory that torch has aligned: the order of additions, and so the bits, may depend on that.
+    return {name: torch.from_numpy(array).clone() for name, array in arrays(seed, generation, "generator").items()}
 
 
 def _untouched(layer: str, output: Tensor) -> None:

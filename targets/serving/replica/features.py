@@ -1,0 +1,116 @@
+"""The features of a request, tier by tier: what blocks, what has a default, what may be old, what is left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import aiohttp
+from redis.exceptions import RedisError
+
+from targets.serving import defects
+from targets.serving.models.features import CACHED, DEFAULT, DEFAULTS, LIVE, OMITTED, Wrong
+from targets.serving.models.weights import Array
+from targets.serving.replica.aging import Aging
+from targets.serving.replica.breaker import Breaker
+from targets.serving.replica.moves import Moves
+from targets.serving.replica.reader import Found, Reader
+from targets.serving.settings import FEATURES, USERS, Settings
+from targets.serving.wire import Deadline
+
+# What each rung of the ladder asks for: a lower one also costs the store less.
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "primary": FEATURES,
+    "secondary": ("critical", "important"),
+    "tertiary": ("critical",),
+    "static": (),
+}
+_FAILURES: Final = (RedisError, OSError, aiohttp.ClientError, Wrong, TimeoutError)
+
+
+class NoCritical(Exception):
+    """The critical features could not be had in time."""
+
+
+class Features(NamedTuple):
+    """What a model gets, and how each tier was come by."""
+
+    values: Mapping[str, Array | None]
+    states: Mapping[str, str]
+
+
+class Tiers:
+    """Critical features are waited for as long as the request lasts; of the others each misses its own timeout.
+
+    A tier that has missed it stays degraded for this request, also where its value comes while critical features are
+    still waited for: what is given up is decided by one clock, not by luck.
+    """
+
+    def __init__(self, settings: Settings, reader: Reader, breaker: Breaker, moves: Moves) -> None:
+        self._settings, self._reader, self._breaker, self._moves = settings, reader, breaker, moves
+        self._useful: Aging[int, Array] = Aging(settings.feature_ttl, USERS)
+        self._blocks = defects.active(settings, defects.FEATURES_NEVER_DEGRADE)
+
+    async def of(self, user: int, rung: str, deadline: Deadline) -> Features:
+        """Raises NoCritical."""
+        needed = NEEDS[rung]
+        if not needed:
+            return Features({}, {})
+        fresh = self._useful.fresh(user) if "useful" in needed else None
+        optional = len(needed) > 1 and (self._blocks or self._breaker.allows())
+        asked = tuple(t for t in needed if (optional or t == "critical") and not (t == "useful" and fresh is not None))
+        task = self._reader.read(user, asked)
+        reason = "" if optional else "breaker open"
+        if optional and not self._blocks:
+            reason = await self._in_time(task, deadline)
+        found = await self._critical(task, deadline)
+        if "useful" in found:
+            self._useful.put(user, found["useful"])
+        return self._settle(user, needed, {} if reason else found, found["critical"], fresh, reason)
+
+    async def _in_time(self, task: asyncio.Task[Found], deadline: Deadline) -> str:
+        """Why the tiers that can be done without are; empty: they are there."""
+        await asyncio.wait({task}, timeout=max(min(self._settings.feature_timeout, deadline.left), 0))
+        if not task.done():
+            self._breaker.failed("timeout")
+            return "timeout"
+        if task.cancelled() or (error := task.exception()) is not None:
+            reason = "cancelled" if task.cancelled() else type(error).__name__
+            self._breaker.failed(reason)
+            return reason
+        self._breaker.succeeded()
+        return ""
+
+    async def _critical(self, task: asyncio.Task[Found], deadline: Deadline) -> Found:
+        await asyncio.wait({task}, timeout=max(deadline.left, 0))
+        if not task.done():
+            raise NoCritical("timeout")
+        try:
+            return task.result()
+        except asyncio.CancelledError:
+            raise NoCritical("cancelled") from None
+        except _FAILURES as error:
+            raise NoCritical(f"{type(error).__name__}: {error}") from error
+
+    def _settle(
+        self, user: int, needed: tuple[str, ...], found: Found, critical: Array, fresh: Array | None, reason: str
+    ) -> Features:
+        values: dict[str, Array | None] = {"critical": critical}
+        states = {"critical": LIVE}
+        for tier in needed[1:]:
+            if tier == "useful" and fresh is not None:
+                values[tier], states[tier] = fresh, LIVE
+            elif tier in found:
+                values[tier], states[tier] = found[tier], LIVE
+            else:
+                values[tier], states[tier] = self._fallback(user, tier)
+            self._moves.saw(tier, states[tier], reason)
+        return Features(values, states)
+
+    def _fallback(self, user: int, tier: str) -> tuple[Array | None, str]:
+        if tier == "optional":
+            return None, OMITTED
+        if tier == "useful" and (old := self._useful.any(user)) is not None:
+            return old[0], CACHED
+        return DEFAULT, DEFAULTS
