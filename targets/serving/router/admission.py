@@ -15,6 +15,7 @@ LIMIT: Final = "limit"  # there is no queue
 QUEUE: Final = "queue"  # it is full of what is as important, or more
 PRIORITY: Final = "priority"  # it left for something more important
 DEADLINE: Final = "deadline"  # its answer would come too late
+WAIT: Final = 0.3  # share of its deadline that a request may wait here: who is refused has time to go elsewhere
 _WEIGHT: Final = 0.1  # of the newest request, in the mean service time
 
 
@@ -25,6 +26,7 @@ class Ticket:
         self, what: str, priority: str, end: float, came: float, decided: Callable[[str | None], None]
     ) -> None:
         self.what, self.rank, self.end, self.came = what, PRIORITIES.index(priority), end, came
+        self.latest = came + WAIT * (end - came)
         self.decided = decided
         self.began: float | None = None
 
@@ -83,8 +85,10 @@ class Admission:
         return True
 
     def patience(self, ticket: Ticket) -> float:
-        """How long it may wait before it could not be answered in time any more."""
-        return ticket.end - self._clock() - (0 if active(self._settings, NO_SHEDDING) else self.service(ticket.what))
+        """How long it may wait before it is refused."""
+        if active(self._settings, NO_SHEDDING):
+            return ticket.end - self._clock()
+        return min(ticket.latest, ticket.end - self.service(ticket.what)) - self._clock()
 
     def _start(self, ticket: Ticket) -> None:
         self.running += 1
@@ -123,9 +127,9 @@ class Admission:
         return sum(len(queue) for queue in self._queues[: ticket.rank + 1])
 
     def _hopeless(self, ticket: Ticket, ahead: int) -> bool:
-        """Whether it would be answered after its deadline, as things go."""
-        wait = ahead * self._mean / self._settings.concurrency
-        return self._clock() + wait + self.service(ticket.what) >= ticket.end
+        """Whether it would be answered after its deadline, or wait too long for that, as things go."""
+        begin = self._clock() + ahead * self._mean / self._settings.concurrency
+        return begin > ticket.latest or begin + self.service(ticket.what) >= ticket.end
 
 
 def _mean(before: float | None, seconds: float) -> float:

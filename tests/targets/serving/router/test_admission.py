@@ -91,7 +91,8 @@ def test_a_wait_counts_against_the_deadline() -> None:
     hall.come("c")
     for name in "defg":
         assert hall.come(name, within=5) == "waits"
-    assert hall.come("late", within=1.0) == "deadline"  # four before it, two at a time, and then its own 0.4 s
+    assert hall.come("late", within=1.0) == "deadline"  # four before it, two at a time: 0.8 s, and then its own 0.4 s
+    assert hall.come("patient", within=3.0) == "waits"
 
 
 def test_who_can_no_longer_make_it_does_not_go_on() -> None:
@@ -126,7 +127,10 @@ def test_patience_ends_before_the_deadline() -> None:
     hall.go("a", after=0.4)
     hall.come("c")
     hall.come("d", within=1.0)
-    assert round(hall.admission.patience(hall.tickets["d"]), 6) == 0.6
+    assert round(hall.admission.patience(hall.tickets["d"]), 6) == 0.3  # of 1 s
+    hall.clock.pass_(0.2)
+    hall.come("e", within=0.5)
+    assert round(hall.admission.patience(hall.tickets["e"]), 6) == 0.1  # or it needs the 0.4 s for itself
 
 
 def test_no_shedding_lets_everybody_wait() -> None:
