@@ -8,6 +8,7 @@ import msgspec
 
 from chaos.history import Event
 from chaos.report.lines import how_ended, items, struck
+from chaos.report.traffic import Traffic
 
 _WINDOW = 2.0  # seconds
 
@@ -54,9 +55,11 @@ class Board(msgspec.Struct):
     loss: str = ""
     rate: float | None = None  # samples per second of all ranks, over the last `_WINDOW`
     detected: str = ""  # a failure that was declared and whose recovery is not over
+    traffic: Traffic | None = None  # of a serving stack, over the last `_WINDOW`
     now: float = 0.0  # `t` of the last event
     _samples: int = 0
     _mark: tuple[float, int] = (0.0, 0)  # (t, samples) where the window began
+    _traffic: Traffic | None = None  # since then
 
     def event(self, event: Event) -> None:
         """Take one event into account."""
@@ -68,6 +71,12 @@ class Board(msgspec.Struct):
         if span >= _WINDOW:
             self.rate = (self._samples - self._mark[1]) / span if self.step is not None else None
             self._mark = (self.now, self._samples)
+            self._roll(span)
+
+    def _roll(self, span: float) -> None:
+        if self._traffic is not None:
+            self.traffic = msgspec.structs.replace(self._traffic, seconds=span)
+            self._traffic = Traffic(tier=self._traffic.tier)
 
     def row(self, name: str) -> Row:
         """The row of a member; a new one when it was never seen."""
@@ -112,6 +121,14 @@ class Board(msgspec.Struct):
         self.loss = str(event.get("loss") or "")
         self._samples += len(items(event.get("samples")))
 
+    def served(self, event: Event) -> None:
+        self._traffic = self._traffic or Traffic()
+        self._traffic.ended(event)
+
+    def moved(self, event: Event) -> None:
+        self._traffic = self._traffic or Traffic()
+        self._traffic.tier = str(event.get("after"))
+
     def kept(self, event: Event) -> None:
         row = self.row(event.source)
         row.generation = _int(event.get("generation"))
@@ -147,6 +164,8 @@ _HANDLERS: dict[str, Callable[[Board, Event], None]] = {
     "fault.landed": Board.landed,
     "fault.healed": Board.healed,
     "step.completed": Board.stepped,
+    "request.completed": Board.served,
+    "ladder.moved": Board.moved,
     "checkpoint.saved": Board.kept,
     "checkpoint.committed": Board.kept,
     "checkpoint.loaded": Board.kept,

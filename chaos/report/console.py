@@ -29,6 +29,8 @@ _STYLES = {
     "failure.detected": "yellow", "recovery.action": "yellow", "recovery.validated": "green", "group.formed": "green",
     "baseline.missed": "yellow", "target.hung": "bold red", "abort.triggered": "bold red", "limit.reached": "bold red",
     "job.failed": "bold red", "job.completed": "green", "checkpoint.damaged": "yellow", "write.rejected": "yellow",
+    "replica.ejected": "yellow", "replica.returned": "green", "breaker.opened": "yellow", "breaker.closed": "green",
+    "ladder.moved": "yellow", "features.moved": "yellow", "drain.begun": "yellow", "session.resumed": "green",
 }  # fmt: skip
 
 
@@ -104,7 +106,7 @@ class Console:
             self._guard(lambda: self._say(event.t, event.source, describe(event), _STYLES.get(event.kind, "")))
         if self._live is not None:
             self.draw()
-        elif self._show is not Show.QUIET and event.t - self._told >= _PROGRESS and self.board.step is not None:
+        elif self._show is not Show.QUIET and event.t - self._told >= _PROGRESS and self._progress():
             self._told = event.t
             self._guard(lambda: self._say(event.t, "progress", self._progress(), ""))
 
@@ -149,7 +151,7 @@ class Console:
     def _progress(self) -> str:
         board = self.board
         if board.step is None:
-            return ""
+            return board.traffic.line() if board.traffic else ""
         of = f" of {board.steps}" if board.steps else ""
         rate = f" · {number(round(board.rate, 1))} samples/s" if board.rate is not None else ""
         loss = f" · loss {clean(board.loss)[:7]}" if board.loss else ""

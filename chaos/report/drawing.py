@@ -1,21 +1,18 @@
-"""Lanes and curves as shapes with coordinates: what the page's template draws, without a word of markup."""
+"""Lanes as shapes with coordinates: what the page's template draws, without a word of markup."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from chaos.history import History
-from chaos.report.curves import Curve, Point, curves
 from chaos.report.lanes import Band, Lane, bands, end_of, lanes
 from chaos.report.lines import number, seconds
 
 LEFT, RIGHT = 150.0, 990.0  # of the plot, in a picture 1000 wide
 ROW = 22.0  # height of a lane
 TOP = 40.0
-HEIGHT = 110.0  # of a chart
-_CHARTS = 8
 _FAULTS = 100
 _FLAGS = 60
 _COLORS = 6  # epochs share so many colours
@@ -78,16 +75,6 @@ class Timeline(NamedTuple):
     end: float
 
 
-class Chart(NamedTuple):
-    """One curve as drawn."""
-
-    title: str
-    lines: tuple[str, ...]  # points of polylines
-    low: str
-    high: str
-    bounds: tuple[float, ...]  # their y
-
-
 def timeline(history: History) -> Timeline:
     """The members' lives as boxes, key events as marks, faults as shades."""
     end = max(end_of(history), 1e-3)
@@ -105,11 +92,6 @@ def timeline(history: History) -> Timeline:
     return Timeline(
         tracks, shades, tuple(_ticks(end)), flags, TOP + len(shown) * ROW + 8, hidden, len(faults) - len(standing), end
     )
-
-
-def charts(history: History, line: Timeline, bounds: Mapping[str, Sequence[float]]) -> tuple[Chart, ...]:
-    """The curves of the run on the same axis of time; `bounds` by the curve's title."""
-    return tuple(_chart(curve, line.end, bounds.get(curve.title, ())) for curve in curves(history)[:_CHARTS])
 
 
 def x_of(t: float, end: float) -> float:
@@ -154,19 +136,3 @@ def _ticks(end: float) -> Iterator[Tick]:
     step = next(s * power for s in (1, 2, 5, 10) if s * power >= rough)
     for i in range(int(end / step) + 1):
         yield Tick(x_of(i * step, end), f"{number(round(i * step, 6))} s")
-
-
-def _chart(curve: Curve, end: float, bounds: Sequence[float]) -> Chart:
-    low = 0.0 if curve.low >= 0 and (curve.low < curve.high / 2 or curve.low == curve.high) else curve.low
-    low, high = min((low, *bounds)), max((curve.high, *bounds))
-    span = high - low or 1.0
-
-    def y_of(value: float) -> float:
-        return round(HEIGHT - 6 - (HEIGHT - 16) * (value - low) / span, 1)
-
-    def line(piece: tuple[Point, ...]) -> str:
-        if len(piece) == 1:  # a point alone would not be seen
-            piece = (*piece, (piece[0][0] + end / 400, piece[0][1]))
-        return " ".join(f"{x_of(t, end)},{y_of(v)}" for t, v in piece)
-
-    return Chart(curve.title, tuple(map(line, curve.pieces)), number(low), number(high), tuple(map(y_of, bounds)))

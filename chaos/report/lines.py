@@ -167,6 +167,29 @@ _KEY: dict[str, Callable[[Data], str]] = {
         f"{d.get('op')} {d.get('resource')} of {d.get('member')} refused: {d.get('reason')}, "
         f"token {d.get('token')}, highest {d.get('highest')}"
     ),
+    "serving.ready": lambda d: f"serving with {names(d.get('replicas'))}",
+    "replica.ready": lambda d: f"{d.get('replica')} is ready with generation {d.get('generation')}",
+    "replica.ejected": lambda d: f"{d.get('replica')} taken out of rotation: {d.get('reason')}",
+    "replica.returned": lambda d: f"{d.get('replica')} back in rotation: {d.get('reason')}",
+    "breaker.opened": lambda d: f"breaker of {d.get('name')} opened: {d.get('reason')}",
+    "breaker.closed": lambda d: f"breaker of {d.get('name')} closed: {d.get('reason')}",
+    "ladder.moved": lambda d: f"model ladder {d.get('before')} → {d.get('after')}: {d.get('reason')}",
+    "features.moved": lambda d: (
+        f"{d.get('tier')} features of {d.get('replica')} {d.get('before')} → {d.get('after')}: {d.get('reason')}"
+    ),
+    "drain.begun": lambda d: (
+        f"{d.get('member')} drains: {d.get('in_flight')} requests and {d.get('streams')} streams in flight"
+    ),
+    "drain.ended": lambda d: f"{d.get('member')} drained in {seconds(d.get('seconds'))}, {d.get('lost')} lost",
+    "session.resumed": lambda d: (
+        f"{d.get('replica')} goes on with session {d.get('session')} by {d.get('way')} in {seconds(d.get('seconds'))}, "
+        f"{d.get('recomputed')} tokens recomputed"
+    ),
+    "load.started": lambda d: f"load begins: {d.get('users')} users, {d.get('shape')}, {seconds(d.get('seconds'))}",
+    "load.ended": lambda d: (
+        f"load ended: {d.get('requests')} requests, {d.get('failures')} failures, "
+        f"p50 {seconds(d.get('p50'))}, p99 {seconds(d.get('p99'))}"
+    ),
     "job.completed": lambda d: f"job completed at step {d.get('step')}, loss {d.get('loss')}",
     "job.failed": lambda d: f"job failed: {d.get('reason')}",
 }
@@ -184,6 +207,19 @@ _REST: dict[str, Callable[[Data], str]] = {
     "group.forming": lambda d: f"forming epoch {d.get('epoch')} with {d.get('world')} ranks: {d.get('reason')}",
     "step.completed": _step,
     "failure.suspected": lambda d: f"{d.get('member')} suspected: {d.get('reason')}",
+    "breaker.half_opened": lambda d: f"breaker of {d.get('name')} lets one through: {d.get('reason')}",
+    "health.changed": lambda d: (
+        f"{d.get('replica')} is {'' if d.get('up') else 'not '}{d.get('level')}: {d.get('reason')}"
+    ),
+    "request.shed": lambda d: f"{d.get('id')} ({d.get('priority')}) refused: {d.get('reason')}",
+    "request.completed": lambda d: (
+        f"{d.get('id')}: {d.get('status') or d.get('error')} in {seconds(d.get('latency'))}"
+        + (f" from {d.get('replica')}, {d['tier']}" if d.get("tier") else "")
+    ),
+    "attempt.completed": lambda d: (
+        f"{d.get('id')} at {d.get('replica')}, attempt {d.get('attempt')}: {d.get('status')} "
+        f"in {seconds(d.get('seconds'))}"
+    ),
 }
 _LINES = _KEY | _REST
 

@@ -14,7 +14,8 @@ import msgspec
 import chaos
 from chaos.history import Event, History
 from chaos.report import contract, summary
-from chaos.report.drawing import charts, timeline
+from chaos.report.charts import charts
+from chaos.report.drawing import timeline
 from chaos.report.junit import events_at
 from chaos.report.lines import clean_block, describe, details, number, seconds, shorten
 from chaos.result import Check, Kind, Result

@@ -100,3 +100,49 @@ def result_of(events: list[Event], *checks: Check, outcome: Outcome = Outcome.PA
 def check(name: str, kind: Kind, verdict: Verdict, *, id: str = "", **measured: Any) -> Check:
     """A check in one line."""
     return Check(name=name, kind=kind, verdict=verdict, id=id, measured=measured)
+
+
+def serving_run() -> list[Event]:
+    """Ten seconds of a hundred rankings a second and some streams; replica-1 is dead from 4 to 7 s.
+
+    For half a second of it nothing is answered, then answers come from the secondary model and some requests are shed.
+    """
+    tell = Script()
+    tell(0.0, "harness", "run.started", experiment="kill", seed=7, version="0.1", settings={}, python="3")
+    for name in ("router", "replica-0", "replica-1"):
+        tell(0.1, name, "member.started", member=name, role=name.partition("-")[0], node="", pid=1)
+    tell(0.2, "load", "load.started", users=40, shape="steady", seconds=10.0)
+    for i in range(1000):
+        begun = 0.2 + i / 100
+        tell(begun, "load", "request.sent", id=f"r{i}", what="rank", wrong=False, deadline=1.0)
+        if i == 400:
+            fault = {"kind": "process.kill", "members": ["replica-1"], "evidence": {"signal": 9}}
+            tell(4.2, "fault:process.kill", "fault.landed", **fault)
+            tell(4.5, "router", "replica.ejected", replica="replica-1", reason="connection", errors=1.0)
+            tell(4.6, "router", "ladder.moved", before="primary", after="secondary", reason="p99", p99=0.4)
+        request_ended(tell, f"r{i}", begun, i)
+    tell(7.4, "fault:process.kill", "fault.healed", kind="process.kill", seconds=0.1)
+    for turn in range(5):
+        stream = {"id": f"s{turn}.0", "what": "generate", "status": 200, "deadline": 8.0, "first": 0.03, "tokens": 24}
+        tell(2.0 * turn + 1.5, "load", "request.completed", latency=0.6, right=True, **stream)
+    tell(10.5, "load", "load.ended", requests=1005, failures=50, p50=0.01, p99=1.0)
+    tell(10.6, "harness", "run.ended", reason="finished")
+    return tell.events
+
+
+def request_ended(tell: Script, name: str, begun: float, i: int) -> None:
+    """Request number `i` of `serving_run`."""
+    live = {"critical": "live", "important": "live"}
+    data: dict[str, Any] = {"status": 200, "latency": 0.01, "tier": "primary", "features": live, "right": True}
+    if 400 <= i < 450:
+        data = {"status": 0, "latency": 2.0, "error": "timeout"}
+    elif 450 <= i < 700 and i % 10 == 0:
+        data = {"status": 429, "latency": 0.001}
+    elif 450 <= i < 700:
+        data |= {"tier": "secondary", "latency": 0.05}
+    elif 700 <= i < 800:
+        data |= {"features": live | {"important": "default"}}
+    elif i == 900:
+        data |= {"latency": 0.7}
+    fields = {"id": name, "what": "rank", "deadline": 1.0, "wrong": False} | data
+    tell(begun + data["latency"], "load", "request.completed", **fields)

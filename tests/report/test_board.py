@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from chaos.history import Event
 from chaos.report.board import Board
 
-from .scripted import Script
+from .scripted import Script, serving_run
 
 
 def board_of(events: list[Event]) -> Board:
@@ -13,6 +15,14 @@ def board_of(events: list[Event]) -> Board:
     for event in events:
         board.event(event)
     return board
+
+
+def fed(events: list[Event]) -> Iterator[tuple[Event, Board]]:
+    """The board after each of them."""
+    board = Board()
+    for event in events:
+        board.event(event)
+        yield event, board
 
 
 def until(events: list[Event], kind: str) -> list[Event]:
@@ -76,3 +86,23 @@ def test_throughput_falls_to_zero_when_steps_stop() -> None:
 def test_phases_follow_the_harness(events: list[Event]) -> None:
     phases = [board_of(until(events, kind)).phase for kind in ("target.starting", "method.started", "run.ended")]
     assert phases == ["starting the target", "method", "ended"]
+
+
+def test_a_serving_run_shows_what_clients_go_through() -> None:
+    events = serving_run()
+    assert board_of([e for e in events if e.t < 1.0]).traffic is None
+    lines = [line for e, board in fed(events) if e.kind == "request.completed" and (line := board.traffic)]
+    assert lines[0].line().startswith("90 requests/s")  # none in the first 0.2 s
+    assert any("failed" in traffic.line() and "slowest 2.0 s" in traffic.line() for traffic in lines)
+    assert any("% shed" in traffic.line() for traffic in lines)
+    assert lines[-1].line().endswith("tier secondary")
+
+
+def test_the_mistakes_of_clients_are_no_traffic() -> None:
+    tell = Script()
+    for i in range(30):
+        tell(i / 10, "load", "request.completed", id=f"r{i}", status=400, latency=0.1, wrong=True)
+    traffic = board_of(tell.events).traffic
+    assert traffic is not None
+    assert traffic.requests == 0
+    assert "failed" not in traffic.line()

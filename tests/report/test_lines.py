@@ -34,6 +34,35 @@ def test_what_a_target_does_not_tell_is_not_made_up() -> None:
     assert describe(event("group.formed", epoch=1, world=1, step=0)).endswith("from nothing")
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "line"),
+    [
+        ("replica.ejected", {"replica": "replica-1", "reason": "health"}, "replica-1 taken out of rotation: health"),
+        ("breaker.opened", {"name": "store", "reason": "5 timeouts"}, "breaker of store opened: 5 timeouts"),
+        (
+            "ladder.moved", {"before": "primary", "after": "secondary", "reason": "p99"},
+            "model ladder primary → secondary: p99",
+        ),
+        (
+            "drain.ended", {"member": "replica-1", "seconds": 0.25, "lost": 0},
+            "replica-1 drained in 250 ms, 0 lost",
+        ),
+        (
+            "session.resumed",
+            {"replica": "replica-2", "session": "s3", "way": "replica", "recomputed": 0, "seconds": 0.04},
+            "replica-2 goes on with session s3 by replica in 40 ms, 0 tokens recomputed",
+        ),
+        ("health.changed", {"replica": "replica-1", "level": "ready", "up": False}, "replica-1 is not ready: None"),
+        (
+            "request.completed", {"id": "r1", "status": 0, "error": "timeout", "latency": 2.0},
+            "r1: timeout in 2.0 s",
+        ),
+    ],
+)  # fmt: skip
+def test_serving_events_say_what_became_of_whom(kind: str, data: dict[str, Any], line: str) -> None:
+    assert describe(event(kind, **data)) == line
+
+
 def test_an_unknown_kind_shows_its_fields() -> None:
     assert describe(event("queue.stalled", depth=3, names=["a"])) == 'queue.stalled depth=3 names=["a"]'
 
