@@ -57,6 +57,7 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     members: tuple[str, ...] = ()  # those that the faults hit
     began: float = 0.0  # `t` of its first border: first fault landed (planned, unprovoked: re-formation declared)
     complete: bool = False  # whether it reached its last border before the history ended
+    serving: bool = False  # what clients saw of a service: only `detect` and `total`, no group, no steps
     epoch: int | None = None  # of the group that went on
     world: tuple[int | None, int | None] = (None, None)  # ranks before and after
     formations: int = 0  # how many times a group was formed until work went on

@@ -118,8 +118,9 @@ def _took(history: History, field: str, limit: float) -> Callable[[Recovery], Ve
             return passed(f"{what} {recovery.note}", _seqs(recovery))
         if took is None:
             spent = _spent(history, recovery, field)
-            # A job that is over shows no more of its speed.
-            if spent <= limit and (_cut_short(history) or history.first("job.completed")):
+            # A job that is over shows no more of its speed, nor a service without clients.
+            over = history.first("job.completed") or history.first("load.ended")
+            if spent <= limit and (_cut_short(history) or over):
                 return unknown(f"{what} the record ends after {spent:.1f} s of it", _seqs(recovery))
             return failed(f"{what} not over in the {spent:.1f} s on record, {limit:g} s allowed", _seqs(recovery))
         if took > limit:

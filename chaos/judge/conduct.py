@@ -56,7 +56,7 @@ def unprovoked(recoveries: Sequence[Recovery]) -> list[Check]:
     found = [r for r in recoveries if r.need is Need.UNPROVOKED]
     if not found:
         return []
-    when = listed([f"{r.began:.1f} s (epoch {r.epoch})" for r in found])
+    when = listed([f"{r.began:.1f} s ({r.note or f'epoch {r.epoch}'})" for r in found])
     reason = (
         f"a failure that no fault explains was recovered from: {when}; the target broke by itself, or the machine did"
     )
@@ -116,6 +116,8 @@ def _done(history: History) -> Verdict:
     begun = history.first("job.started")
     if done is None and begun is not None:
         return failed("the target ended with exit code 0 although its job was not done", (finished.seq,))
+    if history.first("load.started") and not history.first("load.ended"):
+        return failed("the target ended with exit code 0 although its load was not over", (finished.seq,))
     if begun is not None and done is not None:
         wanted, reached = begun.get("steps"), done.get("step")
         if None not in (wanted, reached) and reached < wanted:
@@ -162,9 +164,10 @@ def _fault(step: Planned, history: History) -> Verdict:
         return unknown("landed, but its heal is not on record", _seqs(standing))
     if healed and all(e.get("met") == 0 for e in healed):
         return unknown("stood and was healed, and the target never ran into it", _seqs([*landed, *healed]))
-    over = history.first("job.completed")
+    over = history.first("job.completed") or history.first("load.ended")
     if over is not None and (late := [e for e in landed if e.seq > over.seq]):
-        return unknown("landed when the job was over, so nothing had to recover", few([over.seq, *_seqs(late)]))
+        what = "job" if over.kind == "job.completed" else "load"
+        return unknown(f"landed when the {what} was over, so nothing had to recover", few([over.seq, *_seqs(late)]))
     times = f" {len(landed)} times" if len(landed) > 1 else ""
     how = "nothing to heal" if not standing else f"healed{_early(mine)}"
     return passed(f"landed{times} with proof{_late(step, history)}, {how}", few([*_seqs(landed), *_seqs(healed)]))

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from chaos.api import Invariant
 from chaos.errors import Exit
 from chaos.history import History
-from chaos.judge import budget, conduct, hypotheses
+from chaos.judge import budget, conduct, hypotheses, serving
 from chaos.judge.contract import Contract
 from chaos.judge.efficiency import efficiency
 from chaos.judge.recovery import measure
 from chaos.result import Check, Kind, Need, Recovery, Result
+from chaos.serving import serves
 from chaos.verdict import Outcome, Verdict, merge, unknown
 
 
@@ -38,15 +39,16 @@ def judge(contract: Contract, history: History, invariants: Sequence[tuple[str, 
 
 
 def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str, Invariant]]) -> Result:
-    warm = _warm(contract, history)
-    recoveries = measure(history, warm)
+    served = serves(history)
+    recoveries = serving.measure(history) if served else measure(history, _warm(contract, history))
+    budgets = serving.checks if served else budget.checks
     view = hypotheses.scene(history, recoveries)
     checks = (
         *conduct.checks(contract, history),
         *conduct.unprovoked(recoveries),
         *conduct.blind(contract, history),
         *hypotheses.checks(contract, history, view),
-        *budget.checks(contract.budget, history, recoveries),
+        *budgets(contract.budget, history, recoveries),
         *(Check(name=kind, kind=Kind.INVARIANT, id=i.id, verdict=_held(i, history)) for kind, i in invariants),
     )
     outcome = merge(c.verdict.outcome for c in checks)

@@ -46,7 +46,7 @@ def scene(history: History, recoveries: Sequence[Recovery]) -> Scene:
     """The spans of this run."""
     faults = strikes(history)
     injected = history.first("fault.injecting") or history.first("fault.landed")
-    ends = [e.t for k in ("job.completed", "target.finished", "run.ended") if (e := history.first(k))]
+    ends = [e.t for k in ("job.completed", "load.ended", "target.finished", "run.ended") if (e := history.first(k))]
     over = min(ends, default=history[-1].t if len(history) else 0.0)
     heals = [f.stands(over) for f in faults] + [r.began + r.total for r in recoveries if r.total is not None]
     met = history.first("baseline.met") or history.first("method.started")

@@ -68,6 +68,8 @@ def _experiment(
     )
     method = read_method(entries["method"], Scope(target, units), registry, problems) if "method" in entries else ()
     _check_modes(entries, problems)
+    if target is not None and "budget" in entries:
+        _check_budget(entries["budget"], target, problems)
     fields = _plain_fields(entries, reader)
     invariants = _invariants(entries["invariants"], target, registry, reader) if "invariants" in entries else ()
     if len(problems) or target is None:
@@ -127,6 +129,22 @@ def _check_modes(entries: Mapping[str, Node], problems: Problems) -> None:
         mode = node.value.get("mode") if isinstance(node.value, dict) else None
         if mode is not None and mode.value == "during":
             problems.add(mode.place, "`during` is never judged: the method has no fault", "use `continuous`")
+
+
+def _check_budget(node: Node, target: TargetSpec, problems: Problems) -> None:
+    """A service loses no work that is done again, and forms no group: what bounds these is never judged."""
+    if "request.completed" not in target.events or "step.completed" in target.events:
+        return
+    parts = node.value if isinstance(node.value, dict) else {}
+    fix = "bound `rto: {total, detect}`, or a probe"
+    if "rpo" in parts:
+        problems.add(
+            parts["rpo"].place, f"`rpo` means nothing for {target.name}: it tells of requests, not of steps", fix
+        )
+    rto = parts["rto"].value if "rto" in parts else None
+    for key, part in (rto if isinstance(rto, dict) else {}).items():
+        if key in ("restart", "load", "warmup"):
+            problems.add(part.place, f"`rto.{key}` means nothing for {target.name}: its clients await no group", fix)
 
 
 def _invariants(

@@ -47,13 +47,16 @@ def against(value: float | None, limit: float | None, unit: str) -> str:
 
 
 def rto(result: Result, recovery: Recovery) -> tuple[Figure, ...]:
-    """The total and the four terms that add up to it."""
+    """The total and the four terms that add up to it; of a service the first of them."""
     whole = _figure(result, "rto.total", "RTO", recovery.total, "s")
-    return (whole, *(_figure(result, f"rto.{f}", label, getattr(recovery, f), "s") for f, label in TERMS))
+    terms = TERMS[:1] if recovery.serving else TERMS
+    return (whole, *(_figure(result, f"rto.{f}", label, getattr(recovery, f), "s") for f, label in terms))
 
 
 def rpo(result: Result, recovery: Recovery) -> tuple[Figure, ...]:
-    """What was lost, in steps, samples and seconds."""
+    """What was lost, in steps, samples and seconds; nothing can be of a service."""
+    if recovery.serving:
+        return ()
     return tuple(_figure(result, f"rpo.{f}", f"RPO, {f}", getattr(recovery, f"lost_{f}"), unit) for f, unit in _UNITS)
 
 

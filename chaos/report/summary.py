@@ -93,11 +93,14 @@ def _recovery(result: Result) -> list[str]:
 
 def _contract(result: Result, recovery: Recovery) -> list[str]:
     lost = f"lost {number(recovery.lost_member_seconds)} member-seconds"
+    work = (
+        f"  resume   {seconds(recovery.resume)} · catch-up {seconds(recovery.catch_up)} · {lost}",
+        "  RPO      " + " · ".join(map(str, rpo(result, recovery))),
+    )
     return [
         f"Recovery after {story(recovery)}",
         *(f"  {f.label:<8} {f!s:<18} {_bar(f)}".rstrip() for f in rto(result, recovery)),
-        f"  resume   {seconds(recovery.resume)} · catch-up {seconds(recovery.catch_up)} · {lost}",
-        "  RPO      " + " · ".join(map(str, rpo(result, recovery))),
+        *(() if recovery.serving else work),
         *([f"  {clean(recovery.note)}"] if recovery.note else []),
     ]
 
@@ -106,17 +109,19 @@ def episode(recovery: Recovery) -> str:
     """An episode and its figures on one line."""
     if recovery.need is Need.NONE:
         return f"{' and '.join(map(clean, recovery.faults))} landed and needed no recovery"
-    figures = f"{seconds(recovery.total)}, {number(recovery.lost_steps)} steps lost"
+    lost = "" if recovery.serving else f", {number(recovery.lost_steps)} steps lost"
+    figures = f"{seconds(recovery.total)}{lost}"
     return f"{recovery.need.value} at {recovery.began:.1f} s: {story(recovery)}: {figures}"
 
 
 def story(recovery: Recovery) -> str:
     """What happened in an episode, in half a line."""
     before, after = map(number, recovery.world)
+    group = f"({before} → {after} ranks, epoch {number(recovery.epoch)}, generation {number(recovery.generation)})"
     parts = [
         " and ".join(map(clean, recovery.faults)),
         f"on {names(recovery.members)}" if recovery.members else "",
-        f"({before} → {after} ranks, epoch {number(recovery.epoch)}, generation {number(recovery.generation)})",
+        "" if recovery.serving else group,
         "" if recovery.complete else f"– {_unfinished(recovery)}",
     ]
     return " ".join(filter(None, parts))

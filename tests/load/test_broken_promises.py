@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .broken import control, steady
-from .conftest import Mistakes
+from .conftest import TARGET, Load, Mistakes
 
 ROWS: dict[str, tuple[str, str]] = {
     # --- hypotheses
@@ -111,3 +111,23 @@ ROWS: dict[str, tuple[str, str]] = {
 def test_a_mistake_is_told_once_at_its_place(mistakes: Mistakes, text: str, expected: str) -> None:
     (only,) = mistakes(text)
     assert only.startswith(f"sample.yaml:{expected}"), only
+
+
+@pytest.mark.parametrize(
+    ("budget", "place", "what"),
+    [
+        ("{rpo: {steps: 20}}", "4:15", "rpo"),
+        ("{rto: {total: 9s, restart: 2s}}", "4:36", "rto.restart"),
+        ("{rto: {warmup: 2s}}", "4:24", "rto.warmup"),
+    ],
+)
+def test_what_means_nothing_for_a_service_is_refused(mistakes: Mistakes, budget: str, place: str, what: str) -> None:
+    serving = TARGET.replace("step.completed: [step, rank, epoch]", "request.completed: [id]")
+    (only,) = mistakes(f"target: target.yaml\nmethod: []\ntitle: a\nbudget: {budget}", target=serving)
+    assert only.startswith(f"sample.yaml:{place}: `{what}` means nothing for sample"), only
+
+
+def test_a_service_may_have_a_bound_on_what_its_clients_see(load: Load) -> None:
+    serving = TARGET.replace("step.completed: [step, rank, epoch]", "request.completed: [id]")
+    text = "target: target.yaml\nmethod: []\nbudget: {rto: {total: 2s, detect: 1s}}"
+    assert load(text, target=serving).budget.rto is not None

@@ -21,6 +21,7 @@ from .conftest import Load
 ROOT = Path(__file__).parents[2]
 EVENTS = ROOT / "docs" / "events.md"
 TRAINER = ROOT / "targets" / "trainer" / "target.yaml"
+SERVING = ROOT / "targets" / "serving" / "target.yaml"
 
 
 def test_a_list_has_one_row_a_kind_in_the_order_of_the_groups(registry: Registry) -> None:
@@ -136,7 +137,8 @@ def test_every_built_in_kind_is_explained_with_an_example_that_loads(kind: str, 
     text = explain(kind)
     example = textwrap.dedent(text.partition("example:\n")[2])
     method = example if kind in FAULTS else "  []"
-    parts = [f"target: {TRAINER}\nmethod:\n{method}\n"]
+    serves = kind.startswith("serving.") or re.search(r"needs:.* (request|attempt)\.", text)
+    parts = [f"target: {SERVING if serves else TRAINER}\nmethod:\n{method}\n"]
     parts += [f"steady-state-hypothesis:\n{example}\n"] if kind in PROBES else []
     parts += [f"invariants:\n{example}\n"] if kind in INVARIANTS else []
     file = tmp_path / "example.yaml"
