@@ -1,4 +1,4 @@
-"""The example of docs/target.md is run as it is printed there."""
+"""The documentation knows what there is, and the example of docs/target.md is run as it is printed there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from chaos.catalogue import list_kinds
 from chaos.cli import main
 from chaos.errors import Exit
 from chaos.load.target import KEYS
 
-TEXT = (Path(__file__).parents[1] / "docs/target.md").read_text()
+DOCS = Path(__file__).parents[1] / "docs"
+TEXT = (DOCS / "target.md").read_text()
 
 
 def example(folder: Path) -> dict[str, Path]:
@@ -40,3 +43,25 @@ def test_the_example_passes_and_fails_without_its_save(tmp_path: Path, capsys: p
     files["counter.py"].write_text(program.replace(saving, ""))
     assert main(command) == Exit.FAIL
     assert "20 steps lost (frontier 20, restored 0), 1 allowed" in " ".join(capsys.readouterr().out.split())
+
+
+def kinds_of(text: str) -> set[str]:
+    """The kinds of events that a page has a row for."""
+    rows = re.findall(r"^\| (`[a-z_]+\.[a-z_`, .]+`)[^|]*\|", text, re.MULTILINE)
+    return {kind for row in rows for kind in re.findall(r"`([a-z_]+\.[a-z_]+)`", row)}
+
+
+def test_every_fact_that_an_invariant_needs_is_documented() -> None:
+    documented = kinds_of((DOCS / "events.md").read_text())
+    for row in list_kinds("invariants"):
+        assert set(row.needs) <= documented, row.kind
+
+
+def test_every_fact_of_the_serving_target_is_documented() -> None:
+    declared = yaml.safe_load((DOCS.parent / "targets/serving/target.yaml").read_text())["events"]
+    assert declared.keys() <= kinds_of((DOCS / "events.md").read_text())
+
+
+def test_every_invariant_of_a_service_is_in_its_table() -> None:
+    table = dict(re.findall(r"^\| (S\d+) \| `([\w-]+)` \|", (DOCS / "serving.md").read_text(), re.MULTILINE))
+    assert table == {row.id: row.kind for row in list_kinds("invariants") if row.id.startswith("S")}
