@@ -44,9 +44,12 @@ def golden_rank(
     return [float(score) for score in scores]
 
 
-def same_scores(given: Sequence[float], golden: Sequence[float]) -> bool:
+def same_scores(given: Sequence[float | None], golden: Sequence[float]) -> bool:
     """Whether an answer is right; a NaN never is."""
-    return len(given) == len(golden) and all(abs(a - b) <= TOLERANCE for a, b in zip(given, golden, strict=True))
+    # A NaN travels as null.
+    return len(given) == len(golden) and all(
+        a is not None and abs(a - b) <= TOLERANCE for a, b in zip(given, golden, strict=True)
+    )
 
 
 def golden_tokens(

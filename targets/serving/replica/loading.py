@@ -40,6 +40,10 @@ class Loaded:
         """Whether memory still holds what was loaded."""
         return checksum(self.models[model]) == self._sums[model]
 
+    def whole(self) -> bool:
+        """The same for all models."""
+        return all(self.intact(model) for model in self.models)
+
 
 def checksum(tensors: Mapping[str, Tensor]) -> int:
     """Over the memory itself: tens of microseconds."""
@@ -56,6 +60,7 @@ class Loader:
     def __init__(self, models: Path, settings: Settings, replica: str, emit: Emit = inside.emit) -> None:
         self._models, self._settings, self._replica, self._emit = models, settings, replica, emit
         self._damaged: set[int] = set()
+        self._first = max(layout.committed(models), default=0)  # the newest one when this replica started
 
     def candidates(self, floor: int) -> list[int]:
         """What may be served, best first; nothing older than `floor`, which somebody has served already."""
@@ -63,7 +68,7 @@ class Loader:
             return layout.numbers(self._models)[::-1]
         there = layout.committed(self._models)
         if defects.active(self._settings, defects.GENERATION_GOES_BACK):
-            return there
+            return [number for number in reversed(there) if number > self._first] or there[:1]
         return [number for number in reversed(there) if number >= floor and number not in self._damaged]
 
     def load(self, floor: int) -> Loaded | None:
@@ -94,10 +99,10 @@ class Loader:
             manifest = msgspec.json.decode(text, type=Manifest)
             marker = (folder / layout.MARKER).read_text()
         except (OSError, msgspec.DecodeError) as error:
-            if self._trusting:
+            if self.trusting:
                 return None
             raise Damaged(f"manifest: {error}") from error
-        if self._trusting or (layout.digest(text) == marker and manifest.generation == generation):
+        if self.trusting or (layout.digest(text) == marker and manifest.generation == generation):
             return manifest
         raise Damaged("the manifest is not that which was committed")
 
@@ -106,7 +111,7 @@ class Loader:
             data = (folder / name).read_bytes()
         except OSError as error:
             raise Damaged(f"{name}: {error}") from error
-        if self._trusting:
+        if self.trusting:
             return data
         assert manifest is not None
         said = next((shard for shard in manifest.shards if shard.name == name), None)
@@ -121,7 +126,8 @@ class Loader:
         return layout.digest(Manifest(generation=generation, step=step, shards=shards).encode())
 
     @property
-    def _trusting(self) -> bool:
+    def trusting(self) -> bool:
+        """By a deliberate bug, what is read is not looked at."""
         return self._settings.defect in (defects.DIGEST_NOT_CHECKED, defects.RESTORE_UNCOMMITTED)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from typing import Final
 
 import msgspec
 
@@ -21,6 +22,12 @@ from targets.serving.replica.points import stand
 from targets.serving.replica.sessions import Session, Sessions
 from targets.serving.settings import PROMPT_MOST, VOCABULARY, Settings
 
+PATHS: Final = {
+    "recompute": "session.recompute",
+    "checkpoint": "session.checkpoint",
+    "replica": "session.replica",
+    "external": "session.external",
+}
 Write = Callable[[int, int], Awaitable[None]]
 
 
@@ -79,7 +86,7 @@ class Turns:
             resumed = await self._prepare(session, ask)
             first = len(SYSTEM) + len(ask.history) + len(ask.prompt)
             at = ask.begin
-            with inside.recovery_path(f"session.{resumed.way}") if resumed else nullcontext():
+            with inside.recovery_path(PATHS[resumed.way]) if resumed else nullcontext():
                 await self._known(session, first + at)
                 if resumed:
                     self._tell(ask, resumed, time.monotonic() - began)
