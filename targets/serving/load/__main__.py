@@ -35,6 +35,7 @@ def main() -> int:
     gc.freeze()
     runner.start(settings.users, spawn_rate=settings.users)
     spawned.wait()
+    load.wait()
     load.run()
     runner.quit()
     return 0

@@ -89,6 +89,18 @@ class Client:
         tally.end()
 
 
+def ready(router: Address) -> bool:
+    """Whether there is a router that takes requests."""
+    http = HTTPClient(router.host, router.port, connection_timeout=1.0, network_timeout=1.0)
+    try:
+        with http.get("/ready") as response:
+            return bool(response.status_code == 200)
+    except _BROKEN:
+        return False
+    finally:
+        http.close()
+
+
 def headers(ask: Ask, now: float) -> dict[str, str]:
     """What goes with it; the deadline counts from the intended start."""
     found = {

@@ -34,6 +34,7 @@ def attach(environment: Environment, runner: Any, **_: Any) -> None:
     """With `locust -f`: begin and end with it. `python -m targets.serving.load` does so by itself."""
 
     def run() -> None:
+        session.of(environment).wait()
         session.of(environment).run()
         runner.quit()
 

@@ -8,17 +8,21 @@ import time
 from functools import partial
 from weakref import WeakKeyDictionary
 
+import gevent
 from gevent.event import Event
 from locust.env import Environment
 
 from chaos import inside
 from targets.serving.load import beside
 from targets.serving.load.books import Books
+from targets.serving.load.client import ready
 from targets.serving.load.desk import Desk
 from targets.serving.load.figures import count, exact, figures
 from targets.serving.settings import Place, Settings
 
 _SETTLE = 10.0  # seconds for the checker to answer the last questions
+_READY = 60.0  # seconds for a router to be ready
+_ASK = 0.05  # seconds between two questions whether it is
 _FLUSH = 5.0  # … and for the harness to take the last facts
 
 
@@ -27,6 +31,7 @@ class Session:
 
     def __init__(self, environment: Environment, settings: Settings, place: Place, checker: int) -> None:
         self._environment = environment
+        self._router = place.router
         self._settings = settings
         stream = socket.socket(fileno=checker)
         if reason := beside.wait(stream):
@@ -35,6 +40,14 @@ class Session:
         self.desk = Desk(settings, place.router, self._books)
         self.over = Event()
         exact()
+
+    def wait(self) -> None:
+        """Until the router says that it is ready, as whoever puts load on it would ask."""
+        end = time.monotonic() + _READY
+        while not ready(self._router):
+            if time.monotonic() > end:
+                raise TimeoutError(f"no router was ready at {self._router.url} within {_READY:.0f} s")
+            gevent.sleep(_ASK)
 
     def run(self) -> None:
         """All of it; to be called once the users are there."""

@@ -1,13 +1,15 @@
 """A router for the load's tests: obeys the contract, or misbehaves as its first argument says.
 
-`python -m tests.targets.serving.fake_router plain|silent|broken ADDRESS` prints a line once it listens on port 8000.
-`silent` takes requests and never answers; `broken` ends streams after five tokens, and answers nothing else but 503.
+`python -m tests.targets.serving.fake_router plain|silent|broken|gone ADDRESS` prints a line once it listens.
+`silent` takes requests and never answers; `broken` ends streams after five tokens, and answers nothing else but 503;
+`gone` ends once it has said that it is ready.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 
 from aiohttp import web
@@ -22,6 +24,14 @@ class Router:
         self._mode = mode
         self._golden = golden
         self._sessions: dict[str, list[list[int]]] = {}
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write_eof()
+        if self._mode == "gone":
+            os._exit(0)
+        return answer
 
     async def rank(self, request: web.Request) -> web.StreamResponse:
         await self._misbehave()
@@ -62,10 +72,12 @@ class Router:
 
 
 async def main(mode: str, address: str) -> None:
-    golden = Model(Settings.from_environment())
-    warm(golden)
+    settings = Settings.from_environment()
+    golden = Model(settings)
+    warm(golden, settings)
     router = Router(mode, golden)
     app = web.Application()
+    app.router.add_get("/ready", router.ready)
     app.router.add_post("/rank", router.rank)
     app.router.add_post("/generate", router.generate)
     runner = web.AppRunner(app, access_log=None)

@@ -103,6 +103,8 @@ def test_an_answer_is_judged_by_the_tier_that_gave_it() -> None:
     assert lower.right is True
     assert lower.gap == 0  # three items, all of which are among the best five
     assert judge(Fake(), scores(features=LIVE | {"useful": "cached"})).gap == 0
+    assert judge(Fake(), scores(tier="static", features={}, scores=[-5.0, -6.0, -7.0])).right is True
+    assert judge(Fake(), scores(features={"critical": "live"})).right is False
 
 
 def test_a_stream_is_judged_by_the_one_generation_that_gave_it() -> None:
