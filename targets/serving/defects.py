@@ -21,7 +21,7 @@ KV_NOT_FREED: Final = "kv-not-freed"  # reclaim
 DRAIN_DROPS: Final = "drain-drops"  # clean-drain
 RESTORE_UNCOMMITTED: Final = "restore-uncommitted"  # served-generation
 GENERATION_GOES_BACK: Final = "generation-goes-back"  # served-generation
-STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-writer
+STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-session
 TOKENS_REPEATED_AFTER_RESUME: Final = "tokens-repeated-after-resume"  # unbroken-stream
 FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # request-terminates
 

@@ -182,11 +182,11 @@ class Replica:
 
     async def _take_copy(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            self.copies.put(decode(await request.read()))
+            highest = self.copies.put(decode(await request.read()))
         except msgspec.MsgspecError as error:
             return answer(400, {"error": str(error)})
         except Fenced as fenced:
             return answer(FENCED, {"error": str(fenced)}, {TOKEN: str(fenced.highest)})
         except Incomplete:
             return answer(INCOMPLETE, {"error": "send all of it"})
-        return answer(200, {"kept": True})
+        return answer(200, {"kept": True}, {TOKEN: str(highest)})

@@ -55,10 +55,10 @@ class Keeper:
         await stand("session.saving", replica=self._replica, session=session.id, turn=session.turn)
         try:
             try:
-                to = await self._way.save(take(session, self._engine.cache))
+                kept = await self._way.save(take(session, self._engine.cache))
             except Incomplete:
                 session.saved, session.sums = 0, {}
-                to = await self._way.save(take(session, self._engine.cache))
+                kept = await self._way.save(take(session, self._engine.cache))
         except Fenced as fenced:
             facts = {"resource": f"session/{session.id}", "op": "kv.write", "member": self._replica}
             inside.emit("write.rejected", **facts, token=session.token, highest=fenced.highest, reason="stale-epoch")
@@ -69,5 +69,6 @@ class Keeper:
         session.saved = session.fed
         inside.emit(
             "kv.written",
-            replica=self._replica, session=session.id, tokens=session.fed, to=to, token=session.token,
+            replica=self._replica, session=session.id, tokens=session.fed, to=kept.to,
+            token=session.token, highest=kept.highest,
         )  # fmt: skip

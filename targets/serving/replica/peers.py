@@ -10,7 +10,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from targets.serving.replica.saving import FAILURES, PATIENCE, Fenced, Incomplete, Tokens, Way
+from targets.serving.replica.saving import FAILURES, PATIENCE, Fenced, Incomplete, Kept, Tokens, Way
 from targets.serving.replica.state import State, merge
 
 KEPT: Final = 120.0  # seconds without an update, after which a copy is dropped
@@ -39,8 +39,8 @@ class Copies:
         """This replica owns the session: whoever owned it before is refused from now on."""
         self._highest[session] = max(token, self.highest(session))
 
-    def put(self, update: State) -> None:
-        """Take an update; raises Fenced or Incomplete."""
+    def put(self, update: State) -> int:
+        """Take an update; the highest token of that session. Raises Fenced or Incomplete."""
         session = update.head.session
         if update.head.token < self.highest(session) and not self._unfenced:
             raise Fenced(self.highest(session))
@@ -50,6 +50,7 @@ class Copies:
             raise Incomplete
         self._copies[session] = (merged, self._clock())
         self._highest[session] = max(update.head.token, self.highest(session))
+        return self.highest(session)
 
     def get(self, session: str) -> State | None:
         kept = self._copies.get(session)
@@ -81,14 +82,13 @@ class InPeers(Way):
         self._copies.own(session, token)
         return token
 
-    async def save(self, state: State) -> str:
+    async def save(self, state: State) -> Kept:
         now = time.monotonic()
         for name, url in self._peers:
             if self._down.get(name, 0.0) > now:
                 continue
             try:
-                await self._send(url, state)
-                return name
+                return Kept(name, await self._send(url, state))
             except FAILURES:
                 self._down[name] = time.monotonic() + 1.0  # and the next one has to be sent all of it
         raise TimeoutError("no other replica answers")
@@ -100,14 +100,16 @@ class InPeers(Way):
             found = [state for state in asked if state is not None]
         return sorted(found, key=lambda state: (state.head.token, state.head.fed), reverse=True)
 
-    async def _send(self, url: str, state: State) -> None:
+    async def _send(self, url: str, state: State) -> int:
         timeout = aiohttp.ClientTimeout(total=PATIENCE)
         async with self._http.post(f"{url}/kv", data=encode(state), timeout=timeout) as answer:
+            highest = int(answer.headers.get(TOKEN, "0"))
             if answer.status == FENCED:
-                raise Fenced(int(answer.headers.get(TOKEN, "0")))
+                raise Fenced(highest)
             if answer.status == INCOMPLETE:
                 raise Incomplete
             answer.raise_for_status()
+            return highest
 
     async def _look(self, url: str, session: str) -> State | None:
         try:

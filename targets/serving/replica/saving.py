@@ -6,7 +6,7 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import aiohttp
 import msgspec
@@ -34,6 +34,13 @@ class Incomplete(Exception):
     """The holder lacks what was sent before: send all of it."""
 
 
+class Kept(NamedTuple):
+    """Where a session was saved, and the highest token that is known there: no stale one is below it."""
+
+    to: str
+    highest: int
+
+
 class Way(ABC):
     """Where sessions are kept."""
 
@@ -44,7 +51,7 @@ class Way(ABC):
         """A token for the turn that owns the session from now on, higher than any before; `known` is one of those."""
 
     @abstractmethod
-    async def save(self, state: State) -> str:
+    async def save(self, state: State) -> Kept:
         """Where it is now; raises Fenced, Incomplete, or one of FAILURES."""
 
     @abstractmethod
@@ -60,8 +67,8 @@ class Lose(Way):
     async def acquire(self, session: str, known: int) -> int:
         return known + 1
 
-    async def save(self, state: State) -> str:
-        return ""
+    async def save(self, state: State) -> Kept:
+        return Kept("", state.head.token)
 
     async def find(self, session: str) -> list[State]:
         return []
@@ -91,17 +98,17 @@ class InStore(Way):
     async def acquire(self, session: str, known: int) -> int:
         return await self._tokens.next(session, known)
 
-    async def save(self, state: State) -> str:
+    async def save(self, state: State) -> Kept:
         head = state.head
         token = 1 << 50 if self._unfenced else head.token
         fields: list[str | bytes] = ["head", msgspec.json.encode(head)]
         for place, data in state.blocks.items():
             fields += [f"b{place}", data]
         async with asyncio.timeout(PATIENCE):
-            highest = await self._save([f"fence:{head.session}", f"kv:{head.session}"], [token, LIVES, *fields])
-        if highest:
-            raise Fenced(int(highest))
-        return "store"
+            answer = await self._save([f"fence:{head.session}", f"kv:{head.session}"], [token, LIVES, *fields])
+        if int(answer) < 0:
+            raise Fenced(-int(answer))
+        return Kept("store", int(answer))
 
     async def find(self, session: str) -> list[State]:
         try:
@@ -129,7 +136,7 @@ class Pausing(Way):
     async def find(self, session: str) -> list[State]:
         return await self._way.find(session)
 
-    async def save(self, state: State) -> str:
+    async def save(self, state: State) -> Kept:
         if self._clock() < self._until:
             raise TimeoutError("it has just failed")
         try:

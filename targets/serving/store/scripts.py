@@ -24,13 +24,14 @@ redis.call('SET', KEYS[1], token, 'PX', ARGV[2])
 return token
 """
 
-# KEYS: fence, hash. ARGV: token, milliseconds to live, field, value, ... Answers 0, or the token that is higher.
+# KEYS: fence, hash. ARGV: token, milliseconds to live, field, value, ... Answers with the highest token that it knows,
+# negative where that is higher, and nothing was written.
 SAVE: Final = """
 local highest = tonumber(redis.call('GET', KEYS[1]) or '0')
-if tonumber(ARGV[1]) < highest then return highest end
+if tonumber(ARGV[1]) < highest then return -highest end
 redis.call('HSET', KEYS[2], unpack(ARGV, 3))
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
-return 0
+return highest
 """
 
 # KEYS: number. ARGV: the least that it shall be. Answers with what it is then.
@@ -49,9 +50,9 @@ def _acquire(store: Keys, keys: Sequence[bytes], arguments: Sequence[bytes]) -> 
 
 def _save(store: Keys, keys: Sequence[bytes], arguments: Sequence[bytes]) -> int:
     if int(arguments[0]) < (highest := store.number(keys[0])):
-        return highest
+        return -highest
     store.put_fields(keys[1], dict(zip(arguments[2::2], arguments[3::2], strict=True)), int(arguments[1]))
-    return 0
+    return highest
 
 
 def _raise(store: Keys, keys: Sequence[bytes], arguments: Sequence[bytes]) -> int:

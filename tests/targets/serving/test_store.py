@@ -75,9 +75,9 @@ def test_embedded_keys_expire_and_hashes_keep_their_fields() -> None:
 async def _fencing(redis: Redis) -> None:
     acquire, save, least = (redis.register_script(text) for text in (ACQUIRE, SAVE, RAISE))
     assert await acquire(["fence"], [0, 60000]) == 1
-    assert await save(["fence", "kv"], [1, 60000, "head", b"first"]) == 0
+    assert await save(["fence", "kv"], [1, 60000, "head", b"first"]) == 1
     assert await acquire(["fence"], [5, 60000]) == 6  # somebody knew of a higher one: the store had been lost
-    assert await save(["fence", "kv"], [1, 60000, "head", b"late"]) == 6
+    assert await save(["fence", "kv"], [1, 60000, "head", b"late"]) == -6
     assert await redis.hgetall("kv") == {b"head": b"first"}
     assert await least(["floor"], [3]) == 3
     assert await least(["floor"], [2]) == 3

@@ -1,0 +1,57 @@
+"""S12: a session is written by its owner only."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from chaos.api import Invariant
+from chaos.history import Event, History
+from chaos.training import few
+from chaos.verdict import Verdict, failed, passed, unknown
+
+_RESOURCE = "session/"
+
+
+class FencedSession(Invariant, frozen=True, kw_only=True):
+    """Who has lost a session writes nothing of it any more: an older owner's state never takes the newer one's place.
+
+    Judged from `kv.written` (the token of who wrote, and the highest that whoever keeps the session knew) and from
+    `write.rejected`. Two halves: an older owner tried to write, as one does that was frozen or cut off while somebody
+    else went on, and was refused. Where nobody tried, nothing was proved and the verdict is unknown; with
+    `attempt: optional` that is enough.
+    """
+
+    id: ClassVar[str] = "S12"
+    needs: ClassVar[tuple[str, ...]] = ("kv.written", "write.rejected")
+    attempt: Literal["required", "optional"] = "required"
+
+    def check(self, history: History) -> Verdict:
+        written = history.of("kv.written")
+        newest: dict[object, Event] = {}
+        for event in written:
+            token, highest, session = event.get("token"), event.get("highest"), event.get("session")
+            if token is None:
+                return failed(f"{event.get('replica')} wrote session {session} without any token", (event.seq,))
+            if highest is not None and token < highest:
+                owner = newest.get(session)
+                return failed(
+                    f"{event.get('replica')} wrote session {session} with token {token} though {highest} had been "
+                    "given to a newer owner",
+                    (owner.seq, event.seq) if owner else (event.seq,),
+                )
+            if session not in newest or token >= newest[session].get("token"):
+                newest[session] = event
+        refused = [e for e in history.of("write.rejected") if _stale(e)]
+        if not written and not refused:
+            return unknown("no session was written anywhere")
+        if not refused and self.attempt == "required":
+            return unknown("no older owner of a session tried to write", few([e.seq for e in written]))
+        said = f"{len(refused)} writes of older owners, all refused; {len(written)} writes under the newest token"
+        return passed(said, few([e.seq for e in refused]) or few([e.seq for e in written]))
+
+
+def _stale(refused: Event) -> bool:
+    """Of a session, and with a token that is really older: a fence that refuses its owner as well is a wall."""
+    token, highest = refused.get("token"), refused.get("highest")
+    mine = str(refused.get("resource", "")).startswith(_RESOURCE)
+    return mine and token is not None and highest is not None and bool(token < highest)
