@@ -143,7 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help_ = f"send {number.name} to that member, so many seconds after the load began"
         parser.add_argument(f"--{name}", action="append", default=[], metavar="MEMBER@SECONDS", help=help_)
     options = parser.parse_args(arguments)
-    settings = msgspec.convert(dict(text.split("=", 1) for text in options.set), Settings, strict=False)
+    chosen = dict(text.split("=", 1) for text in options.set)
+    if unknown := sorted(set(chosen) - set(Settings.__struct_fields__)):
+        parser.error(f"no such settings: {', '.join(unknown)}")
+    settings = msgspec.convert(chosen, Settings, strict=False)
     printer = Printer(OFTEN if options.brief else ())
 
     def heard(who: dict[str, Any], kind: str, data: dict[str, Any]) -> None:

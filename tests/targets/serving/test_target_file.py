@@ -35,6 +35,11 @@ def test_every_defect_can_be_chosen(declared: dict[str, Any]) -> None:
     assert declared["choices"]["defect"] == ["none", *DEFECTS]
 
 
+def test_every_defect_is_somewhere(sources: str) -> None:
+    code = re.sub(r'(?m)^[A-Z_]+: Final.*|^    [A-Z_]+: ".*', "", sources)
+    assert [name for name in DEFECTS if name.upper().replace("-", "_") not in code] == []
+
+
 def test_every_event_of_the_code_is_declared_and_every_declared_one_exists(
     declared: dict[str, Any], sources: str
 ) -> None:
