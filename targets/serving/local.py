@@ -43,13 +43,13 @@ class Stack:
         self._listener = Listener(folder / "events.sock", self._on_event)
 
     def start(self, *, load: bool = True) -> None:
-        """Start the store, the replicas, the router once they are on their way, and the load once all is ready."""
+        """Start all members, as target.yaml does; the load waits for the router by itself."""
+        if load:
+            self.spawn("load", "c0", "load")
         self.spawn("store", "s0", "store", ready="store.ready")
         for i in range(self._settings.replicas):
             self.spawn(f"replica-{i}", f"r{i}", "replica")
         self.spawn("router", "gw", "router", ready="serving.ready")
-        if load:
-            self.spawn("load", "c0", "load")
 
     def spawn(self, member: str, node: str, role: str, *, ready: str | None = None) -> None:
         """Start one member; with `ready`, return when somebody says that."""
@@ -85,7 +85,7 @@ class Stack:
         return self._members[member].wait()
 
     def close(self) -> None:
-        """SIGTERM, and SIGKILL three seconds later, to all that is left, clients first."""
+        """SIGTERM, and SIGKILL three seconds later, to all that is left, the last one first."""
         running = [process for process in reversed(self._members.values()) if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGCONT)  # one that is stopped would not hear
