@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from judge.histories import Tape
 
 from chaos.invariants.fenced_session import FencedSession
@@ -11,12 +13,12 @@ FENCED = FencedSession()
 
 
 def wrote(tape: Tape, replica: str, token: int | None, highest: int | None = None, session: str = "s1") -> int:
-    facts = {"replica": replica, "session": session, "tokens": 40, "to": "store", "token": token}
+    facts: dict[str, Any] = {"replica": replica, "session": session, "tokens": 40, "to": "store", "token": token}
     return tape.add("kv.written", replica, **facts, highest=token if highest is None else highest)
 
 
 def refused(tape: Tape, replica: str, token: int, highest: int, resource: str = "session/s1") -> int:
-    facts = {"resource": resource, "op": "kv.write", "member": replica, "reason": "stale-epoch"}
+    facts: dict[str, Any] = {"resource": resource, "op": "kv.write", "member": replica, "reason": "stale-epoch"}
     return tape.add("write.rejected", replica, **facts, token=token, highest=highest)
 
 
