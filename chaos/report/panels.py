@@ -13,7 +13,7 @@ from typing import NamedTuple
 from chaos.history import Event, History
 from chaos.report.curves import Curve, curve
 
-_SPAN = 0.1  # seconds, at least
+_SPAN = 0.25  # seconds, at least
 _WIDE = 1.0  # the same, of what is rare
 _REFUSED = (400, 429, 503)  # an answer at once: its latency says nothing of those who are served
 _TIERS = ("secondary", "tertiary", "static")
