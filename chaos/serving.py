@@ -82,6 +82,13 @@ class Request:
         return self.attempts[0].began if self.attempts else self.shed.t if self.shed else 0.0
 
     @property
+    def arrived(self) -> float | None:
+        """When the router had it, as its attempts or its refusal tell; its client may have kept it back before."""
+        if self.attempts:
+            return self.attempts[0].began - (self.attempts[0].queued or 0.0)
+        return self.shed.t - float(self.shed.get("waited") or 0.0) if self.shed is not None else None
+
+    @property
     def ended(self) -> float:
         """Infinite where it never did."""
         return self.completed.t if self.completed is not None else math.inf

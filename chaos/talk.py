@@ -11,6 +11,7 @@ import anyio
 import msgspec
 
 from chaos.api import JSON
+from chaos.errors import NotLanded
 from chaos.history import Event
 
 
@@ -75,3 +76,29 @@ class Recordings(Protocol):
     def record(self, link: str, nodes: Sequence[str]) -> AbstractAsyncContextManager[Tape]:
         """Record what clients on these nodes, on all when none is named, send over the link: for the length of the
         block."""
+
+
+class NobodyThere(NotLanded):
+    """Nobody listens at the end of a link: the connection was refused."""
+
+
+class Line(Protocol):
+    """A connection to a service of the target; bytes go to and fro."""
+
+    def about(self) -> JSON:
+        """How it came about and with whom: for the record."""
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it; NotLanded when the service has hung up."""
+
+    async def receive(self, within: float) -> bytes:
+        """What comes next, at least a byte; NotLanded when nothing does in that time, or the service has hung up."""
+
+
+@runtime_checkable
+class Dials(Protocol):
+    """The service at the end of a declared link can be called, as one of its clients would."""
+
+    def dial(self, link: str) -> AbstractAsyncContextManager[Line]:
+        """A connection from a node of the link's clients, for the length of the block; NotLanded when there is none,
+        NobodyThere when it was refused."""

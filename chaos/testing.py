@@ -26,6 +26,7 @@ from chaos.errors import NotLanded
 from chaos.fake_exchanges import FakeExchanges
 from chaos.fake_network import FakeNetwork
 from chaos.fake_storage import FakeFiles, FakePower, FakeViews
+from chaos.fake_store import FakeStore
 from chaos.fake_talk import FakeTalk
 from chaos.fileops import Rule
 from chaos.history import Event
@@ -101,7 +102,7 @@ class Recorder:
         self._news = anyio.Event()
 
 
-class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExchanges):
+class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExchanges, FakeStore):
     """Implements Target, Signals, Links, Checkpoints, Hooks, Taps, PoweredDisks, Views in memory; what is armed hits.
 
     `numb`: accepts everything and nothing changes, as a fault that hits the wrong process: proofs must fail.
@@ -150,6 +151,7 @@ class FakeTarget(FakeNetwork, FakePower, FakeViews, FakeFiles, FakeTalk, FakeExc
         hooked = {f"{member.name}@{site}" for member, site, _ in self.hooks.values()}
         hooked |= {tapped.rule.path for tapped in self.rules}
         hooked |= {f"dark {node}" for node in self.dark} | self.disturbed() | self.lied() | self.served()
+        hooked |= self.spoilt() if self.members() else set()
         return frozenset(stopped | hooked | {f"{a}->{b}" for (a, b), count in self.cuts.items() if count})
 
     async def wait_ready(self) -> None:
@@ -302,7 +304,7 @@ async def _lands_and_heals(fault: Fault[Any], target: FakeTarget) -> None:
         if fault.instant and landing.hit is None:
             assert not target.standing(), "an instant fault leaves nothing to heal"
         else:
-            changed = target.standing() or target.replayed or len(target.members()) < before
+            changed = target.standing() or target.replayed or target.dropped or len(target.members()) < before
             assert changed, "landed, and nothing has changed"
         with anyio.move_on_after(UPKEEP):
             await (landing.upkeep or anyio.lowlevel.checkpoint)()

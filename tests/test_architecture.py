@@ -49,6 +49,7 @@ LAYERS = {
     "fake_network": 3,
     "fake_exchanges": 3,
     "fake_storage": 3,
+    "fake_store": 3,
     "fake_talk": 3,
     "catalogue": 3,
 }

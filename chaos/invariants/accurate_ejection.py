@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
-from chaos.serving import RACE, Out, Service, service
+from chaos.serving import RACE, Drain, Out, Service, service
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -81,7 +81,7 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
         replica = str(event.get("replica") or event.get("name"))
         if any(d.since - RACE <= event.t <= d.until + self.within and d.replica == replica for d in view.dead()):
             return True
-        if any(d.member == replica and d.begun.t - RACE <= event.t for d in view.drains):
+        if any(d.member == replica and d.begun.t - RACE <= event.t for d in _drains(view)):
             return True
         if not _loaded(view, replica, event.t):
             return True
@@ -166,10 +166,16 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
                 if last.ready is None:
                     return None
                 until.append(last.ready.t)
-        if any(d.member == out.replica and (not lives or d.begun.t >= lives[-1].started.t) for d in view.drains):
+        left = [d for d in _drains(view) if d.member == out.replica]
+        if any(not lives or d.begun.t >= lives[-1].started.t for d in left):
             return None
         well = max([t, *until])
         return None if well >= view.over else well
+
+
+def _drains(view: Service) -> list[Drain]:
+    """Those while there was load: at the end of a run everybody drains."""
+    return [d for d in view.drains if d.begun.t < view.over]
 
 
 def _spoilt(view: Service, replica: str) -> bool:

@@ -148,10 +148,7 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
 
 def _arrived(request: Request) -> float:
     """When the router surely had it; infinite where nobody tells."""
-    if not request.attempts:
-        return math.inf
-    first = request.attempts[0]
-    return first.began - (first.queued or 0.0)
+    return math.inf if not request.attempts or request.arrived is None else request.arrived
 
 
 def _seqs(*events: Event) -> tuple[int, ...]:

@@ -25,11 +25,12 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     """Requests that cannot be served are refused early and by priority; one request makes few attempts.
 
     Judged from `request.shed`, `attempt.completed` and what clients saw. Of an overload (something was shed, or the
-    deadline ended what nobody refused): each refusal comes before the share `early` of the deadline has passed; at most
-    the share `late` of the requests meanwhile ends by its deadline instead; and no request is shed while one of lower
-    priority waits, that is served afterwards (more than the share `inverted` of them). Of retries: no request is tried
-    more than `attempts` times, and in no `window` are there more than `amplification` attempts for each request; a
-    refusal by one that drains is none. `judge` names what must have been there: an overload, or retries.
+    deadline ended what nobody refused; not what its client kept back until then): each refusal comes before the share
+    `early` of the deadline has passed; at most the share `late` of the requests meanwhile ends by its deadline instead;
+    and no request is shed while one of lower priority waits, that is served afterwards (more than the share `inverted`
+    of them). Of retries: no request is tried more than `attempts` times, and in no `window` are there more than
+    `amplification` attempts for each request; a refusal by one that drains is none. `judge` names what must have been
+    there: an overload, or retries.
     """
 
     id: ClassVar[str] = "S6"
@@ -62,7 +63,7 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
 
     def _overload(self, view: Service) -> Verdict | _Judged | None:
         shed = [r for r in view.requests.values() if r.shed is not None or r.status == 429]
-        slow = [r for r in view.ended() if _ran_out(r) and not r.unsent]
+        slow = [r for r in view.ended() if _ran_out(r) and not self._came_late(r)]
         if not shed and len(slow) <= self.late * max(len(view.requests), 1):
             return None
         moments = [r.ended if r.completed else r.began for r in (*shed, *slow)]
@@ -83,6 +84,11 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
                 [s for r in shed[:4] for s in r.seqs()],
             )
         )
+
+    def _came_late(self, request: Request) -> bool:
+        """Whether its client had kept it back for so long that nobody could have refused it early."""
+        waited = 0.0 if request.arrived is None else request.arrived - request.began
+        return request.unsent or waited > self.early * float(request.fact("deadline") or float("inf"))
 
     def _late_refusal(self, shed: list[Request]) -> Verdict | None:
         late = [r for r in shed if _refused_after(r) > self.early * float(r.fact("deadline") or float("inf"))]
@@ -176,8 +182,9 @@ def _ran_out(request: Request) -> bool:
 
 
 def _refused_after(request: Request) -> float:
+    """Seconds from when the router had it to its refusal."""
     if request.completed is not None and request.status == 429:
-        return request.ended - request.began
+        return request.ended - (request.began if request.arrived is None else request.arrived)
     return float(request.shed.get("waited") or 0.0) if request.shed else 0.0
 
 

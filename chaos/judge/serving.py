@@ -146,11 +146,12 @@ def _recovery(view: Service, dent: _Dent) -> Recovery:
     hit = sorted({r for f in dent.faults for r in view.hit(f)})
     sign = _sign(view, dent, hit)
     dead = [d for d in view.dead() if d.replica in hit and d.since >= fault.injecting.t and d.until > d.since]
-    start = fault.landed.t
+    early = sign is not None and sign.seq < fault.landed.seq  # it was noticed before the proof was in
+    start = (fault.injecting if early else fault.landed).t
     total = 0.0 if dent.first is None else max(dent.back.ended - start, 0.0) if dent.back else None
     needed = dent.first is not None or bool(dead) or (sign is not None and sign.kind == "replica.ejected")
     first, back = (r.completed if r is not None else None for r in (dent.first, dent.back))
-    marks = {"began": fault.landed, "detect": sign, "first": first, "total": back}
+    marks = {"began": fault.injecting if early else fault.landed, "detect": sign, "first": first, "total": back}
     return Recovery(
         need=Need.FAILURE if needed else Need.NONE,
         faults=tuple(f.step for f in dent.faults),

@@ -26,6 +26,9 @@ from chaos.faults.compute.straggler import Straggler
 from chaos.faults.data.corrupt_batch import CorruptBatch
 from chaos.faults.data.slow_loader import SlowLoader
 from chaos.faults.data.truncated_batch import TruncatedBatch
+from chaos.faults.dependency.full import Full as FullStore
+from chaos.faults.dependency.stampede import Stampede
+from chaos.faults.dependency.wrong_values import WrongValues
 from chaos.faults.domain.cascade import Cascade
 from chaos.faults.domain.power_off import PowerOff
 from chaos.faults.gpu.ecc import Ecc
@@ -92,6 +95,9 @@ FAULTS: dict[str, Fault[Any]] = {
     "data.corrupt-batch": CorruptBatch(members=NODE_1),
     "data.slow-loader": SlowLoader(members=NODE_1, seconds=0.1),
     "data.truncated-batch": TruncatedBatch(members=NODE_1),
+    "dependency.full": FullStore(members=NODE_1),
+    "dependency.stampede": Stampede(members=NODE_1),
+    "dependency.wrong-values": WrongValues(members=NODE_1),
     "checkpoint.corrupt": Corrupt(),
     "checkpoint.delete": Delete(),
     "checkpoint.plant": Plant(),

@@ -224,6 +224,15 @@ class TestAccurateEjection:
         assert verdict.outcome is Outcome.PASS
         assert "1 ejections, each for a cause; 1 returned, 0 could not" in verdict.reason
 
+    def test_that_all_drain_at_the_end_excuses_nobody(self) -> None:
+        stack = Stack().open().serve(9)
+        stack.fault("process.freeze", "replica-1", instant=False)
+        stack.eject("replica-1")
+        stack.serve(30, "replica-0").heal("process.freeze")
+        stack.serve(160, "replica-0").close()
+        stack.add("drain.begun", "replica-1", member="replica-1", in_flight=0, streams=0)
+        assert EJECTION.check(stack.history).outcome is Outcome.FAIL
+
     def test_mistakes_of_clients_that_cost_nobody_his_place_pass(self) -> None:
         verdict = EJECTION.check(self.errs().serve(30).close().history)
         assert verdict.outcome is Outcome.PASS

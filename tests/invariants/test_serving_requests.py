@@ -141,6 +141,12 @@ class TestShedNotAmplify:
         assert verdict.outcome is Outcome.FAIL
         assert "requests were not refused and ended by their deadlines" in verdict.reason
 
+    def test_what_a_client_kept_back_could_not_be_refused_early(self) -> None:
+        stack = self.overload()
+        for _ in range(10):
+            stack.ask(("replica-0", 504), seconds=0.3, began=stack.t, queued=0.0, late=0.7)
+        assert SHEDS.check(stack.close().history).outcome is Outcome.PASS
+
     def test_a_refusal_that_comes_late_fails(self) -> None:
         verdict = SHEDS.check(self.overload(waited=0.7).close().history)
         assert verdict.outcome is Outcome.FAIL

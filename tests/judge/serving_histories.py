@@ -76,7 +76,7 @@ class Stack(Tape):
 
     def ask(
         self, *tried: Tried, status: int | None = None, seconds: float = 0.01, queued: float = 0.0,
-        began: float | None = None, **more: Any,
+        late: float = 0.0, began: float | None = None, **more: Any,
     ) -> str:  # fmt: skip
         """One request: sent, tried, and ended with what the last attempt said; its id. None ends it never."""
         self.asked += 1
@@ -84,7 +84,7 @@ class Stack(Tape):
         facts: dict[str, Any] = {"id": id, "what": "rank", "priority": "normal", "deadline": 1.0, "wrong": False}
         facts |= {k: more.pop(k) for k in (*facts, "session", "turn") if k in more}
         self.add("request.sent", "load", at=t0, **facts)
-        t = t0 + queued
+        t = t0 + late + queued  # `late`: its client kept it back
         for number, (replica, answer) in enumerate(tried, start=1):
             t += seconds
             extra = {"queued": queued} if number == 1 else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chaos.drivers.process.fittings.base import Fitting
 from chaos.drivers.process.fittings.clock import Clock
+from chaos.drivers.process.fittings.dialling import DiallingFitting
 from chaos.drivers.process.fittings.disk import Disk
 from chaos.drivers.process.fittings.exchanges import ExchangesFitting
 from chaos.drivers.process.fittings.foreign import Foreign
@@ -30,6 +31,7 @@ FITTINGS: tuple[type[Fitting], ...] = (
     RecordingFitting,
     Clock,
     ExchangesFitting,
+    DiallingFitting,
 )
 
 __all__ = ["FITTINGS", "Fitting"]

@@ -1,0 +1,1 @@
+"""Faults of what a service depends on: a store that goes on answering, and answers badly."""

@@ -1,0 +1,129 @@
+"""A store that answers with something else than was written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, NamedTuple
+
+import anyio
+from msgspec import Meta
+
+from chaos.api import JSON, Fault, Landing, Selection, Selector
+from chaos.errors import HealFailed, NotLanded
+from chaos.faults.dependency._resp import Keys, Link, Refused, Resp, calling, shown
+from chaos.talk import Dials, NobodyThere
+
+HEALS_WITHIN = 8.0
+
+
+class _Value(NamedTuple):
+    key: bytes
+    was: bytes
+    now: bytes
+    ttl: int  # milliseconds; not positive: it does not expire
+
+
+class WrongValues(Fault[Dials], frozen=True, kw_only=True):
+    """Change a bit in the values of `keys` of a Redis, `most` of them: what is read is not what was written.
+
+    Each value keeps its length and its expiry; `at` says where in it the bit lies. Keys that hold no string are left
+    alone.
+
+    Proof: what the server gives for these keys differs in that bit from what it gave before.
+
+    Heal: the values are put back, but for those that somebody has written since; read back, they are as they were.
+    """
+
+    fidelity = (
+        "memory or a client library that mangles values, a reader that takes another version of the format: silent, "
+        "the server answers well. Stale or missing values are no wrong ones: dependency.stampede makes them missing."
+    )
+
+    members: Selector = Selector(roles=("store",))  # the server, for the record: whom it hits is said by the link
+    link: Link = "store"
+    keys: Keys = "*"
+    most: Annotated[int, Meta(ge=1, description="keys, the first ones by name")] = 10_000
+    at: Annotated[float, Meta(ge=0, le=1, extra={"unit": "ratio"}, description="of the value's length")] = 0.5
+
+    def sections(self) -> tuple[str, ...]:
+        return ("links",)
+
+    def selectors(self) -> tuple[Selector, ...]:
+        return (self.members,)
+
+    @asynccontextmanager
+    async def inject(self, target: Dials, *hit: Selection) -> AsyncIterator[Landing]:
+        if not hit[0].members:
+            raise NotLanded("no server selected")
+        changed: list[_Value] = []
+        landing = Landing({})
+        try:
+            async with calling(target, self.link) as redis:
+                await self._change(redis, changed)
+                landing.evidence = {
+                    **redis.about(), "keys": self.keys, "changed": len(changed),
+                    "such_as": [
+                        {"key": shown(v.key), "was": v.was[:64].hex(), "now": v.now[:64].hex()} for v in changed[:3]
+                    ],
+                }  # fmt: skip
+            yield landing
+        finally:
+            with anyio.CancelScope(shield=True, deadline=anyio.current_time() + HEALS_WITHIN):
+                landing.healed = await _put_back(target, self.link, changed)
+
+    async def _change(self, redis: Resp, changed: list[_Value]) -> None:
+        try:
+            found = await redis.keys(self.keys)
+            for key in found[: self.most]:
+                value = await _string(redis, key)
+                if not value:
+                    continue
+                place = min(int(len(value) * self.at), len(value) - 1)
+                wrong = value[:place] + bytes((value[place] ^ 0x40,)) + value[place + 1 :]
+                ttl = await redis("PTTL", key)
+                one = _Value(key, value, wrong, ttl if isinstance(ttl, int) else -1)
+                changed.append(one)  # before it is: what was sent may have been done
+                await _write(redis, one, wrong)
+                if await _string(redis, key) != wrong:
+                    raise NotLanded(f"the server gives for {shown(key)} what it gave before")
+        except Refused as error:
+            raise NotLanded(f"the server refuses: {error}") from error
+        if not changed:
+            raise NotLanded(f"none of {len(found)} keys that match {self.keys} holds a string")
+
+
+async def _string(redis: Resp, key: bytes) -> bytes | None:
+    try:
+        value = await redis("GET", key)
+    except Refused as error:
+        if str(error).startswith("WRONGTYPE"):
+            return None
+        raise
+    return value if isinstance(value, bytes) else None
+
+
+async def _write(redis: Resp, value: _Value, data: bytes) -> None:
+    await redis("SET", value.key, data, *(("PX", value.ttl) if value.ttl > 0 else ()))
+
+
+async def _put_back(target: Dials, link: str, changed: list[_Value]) -> JSON:
+    if not changed:
+        return {"restored": 0}
+    undo = f"end the target, or write the {len(changed)} values of link {link} again"
+    restored = others = 0
+    try:
+        async with calling(target, link) as redis:
+            for value in changed:
+                if await _string(redis, value.key) != value.now:
+                    others += 1  # gone, or written by somebody since
+                    continue
+                await _write(redis, value, value.was)
+                if await _string(redis, value.key) != value.was:
+                    raise HealFailed(f"{shown(value.key)} is not as it was", undo=undo)
+                restored += 1
+    except NobodyThere as error:
+        return {"gone": str(error)}  # and its memory with it
+    except (NotLanded, Refused) as error:
+        raise HealFailed(f"the values of link {link} are not as they were: {error}", undo=undo) from error
+    return {"restored": restored, "written_by_others": others}
