@@ -43,7 +43,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     # Load
     seconds: float = 20.0
-    users: int = 40  # that may wait for an answer at the same time
+    users: int = 200  # that may wait for an answer at the same time; fewer would keep an overload from the service
     rate: float = 80.0  # ranking requests a second, at their intended times
     streams: float = 2.0  # turns of sessions a second
     tokens: int = 24  # of a turn

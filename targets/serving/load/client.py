@@ -68,7 +68,7 @@ class Client:
             attempts = response.get(wire.ATTEMPTS)
             reply.attempts = int(attempts) if isinstance(attempts, str) and attempts.isdigit() else None
             if response.status_code != 200:
-                reply.status, reply.error = response.status_code, bytes(response.read()[:200]).decode(errors="replace")
+                reply.status, reply.error = response.status_code, _reason(bytes(response.read()))
             elif reply.tally is None:
                 reply.body = _object(bytes(response.read()))
                 reply.status = 200
@@ -126,6 +126,11 @@ def finite(scores: object) -> list[float] | None:
     if isinstance(scores, list) and all(isinstance(s, int | float) and math.isfinite(s) for s in scores):
         return scores
     return None
+
+
+def _reason(text: bytes) -> str:
+    """What an answer says that is none."""
+    return str(_object(text).get("error") or text[:200].decode(errors="replace"))
 
 
 def _object(text: bytes) -> dict[str, Any]:

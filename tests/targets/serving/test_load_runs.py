@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ class Harness:
     def _serve(self) -> None:
         stream, _ = self._listener.accept()
         with stream, stream.makefile("rb") as lines:
-            self.said += [json.loads(line) for line in lines]
+            for line in lines:
+                self.said.append(json.loads(line))
 
     def all(self) -> Facts:
         """What was said, once nobody says more."""
@@ -67,19 +69,25 @@ def router(mode: str, environment: dict[str, str]) -> Iterator[None]:
             process.kill()
 
 
-def run(folder: Path, settings: Settings, mode: str) -> Harness:
-    """The load against such a router."""
-    harness = Harness(folder)
+def surroundings(harness: Harness, settings: Settings) -> dict[str, str]:
     network = f"127.{random.randrange(128, 255)}.{random.randrange(256)}"
-    environment = os.environ | {
+    return os.environ | {
         "CHAOS_EVENTS": harness.path,
         "CHAOS_NODES": json.dumps({"gw": f"{network}.2", "c0": f"{network}.3"}),
         "CHAOS_SETTINGS": msgspec.json.encode(settings).decode(),
         "OMP_NUM_THREADS": "1",
     }
+
+
+COMMAND = [sys.executable, "-m", "targets.serving.load"]
+
+
+def run(folder: Path, settings: Settings, mode: str) -> Harness:
+    """The load against such a router."""
+    harness = Harness(folder)
+    environment = surroundings(harness, settings)
     with router(mode, environment):
-        command = [sys.executable, "-m", "targets.serving.load"]
-        assert subprocess.run(command, cwd=ROOT, env=environment, timeout=50, check=False).returncode == 0
+        assert subprocess.run(COMMAND, cwd=ROOT, env=environment, timeout=50, check=False).returncode == 0
     harness.all()
     return harness
 
@@ -154,6 +162,26 @@ def test_a_router_that_has_gone_refuses_all(tmp_path: Path) -> None:
     assert set(errors) <= {(0, "refused"), (0, "closed")}  # the first may meet it on its way out
     assert errors.count((0, "refused")) > len(errors) / 2
     assert harness.of("load.ended")[0]["failures"] == len(done)
+
+
+def test_a_load_that_is_cut_short_says_what_came_of_it_and_leaves_nobody_behind(tmp_path: Path) -> None:
+    harness = Harness(tmp_path)
+    environment = surroundings(harness, Settings(seconds=60, rate=50, streams=0, deadline=30))
+    with router("silent", environment), subprocess.Popen(COMMAND, cwd=ROOT, env=environment) as process:
+        while not harness.of("request.sent"):
+            time.sleep(0.05)
+        checkers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        process.terminate()
+        assert process.wait(10) == 0
+    harness.all()
+    ended = harness.of("load.ended")[0]
+    assert ended["requests"] == 0
+    assert ended["open"] == len(harness.of("request.sent"))
+    end = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in checkers) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(checkers) == 1
+    assert not Path(f"/proc/{checkers[0]}").exists()
 
 
 def test_facts_that_nobody_takes_yet_keep_no_user_waiting_and_stay_whole(tmp_path: Path) -> None:
