@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from chaos.api import Duration, Invariant, Ratio
-from chaos.history import History
+from chaos.history import Event, History
 from chaos.serving import Attempt, Request, Service, service
 from chaos.training import few
 from chaos.verdict import Verdict, failed, passed, unknown
@@ -29,8 +29,9 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     `early` of the deadline has passed; at most the share `late` of the requests meanwhile ends by its deadline instead;
     and no request is shed while one of lower priority waits, that is served afterwards (more than the share `inverted`
     of them). Of retries: no request is tried more than `attempts` times, and in no `window` are there more than
-    `amplification` attempts for each request; a refusal by one that drains is none. `judge` names what must have been
-    there: an overload, or retries.
+    `amplification` attempts for each request; a refusal by one that drains is none. Of misses (`features.rebuilt`): no
+    replica asks the source again for what it is already asking for (more than the share `inverted` of the times).
+    `judge` names what must have been there: an overload, retries, or misses.
     """
 
     id: ClassVar[str] = "S6"
@@ -41,11 +42,11 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     attempts: int = 3
     amplification: float = 1.5
     window: Duration = 2.0
-    judge: Literal["any", "overload", "retries"] = "any"
+    judge: Literal["any", "overload", "retries", "misses"] = "any"
 
     def check(self, history: History) -> Verdict:
         view = service(history)
-        sides = {"overload": self._overload(view), "retries": self._retries(view)}
+        sides = {"overload": self._overload(view), "retries": self._retries(view), "misses": self._misses(view)}
         found: list[_Judged] = []
         for side in sides.values():
             if isinstance(side, Verdict):
@@ -54,7 +55,7 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
                 found.append(side)
         missing = [name for name, side in sides.items() if side is None]
         if self.judge in missing or not found:
-            wanted = self.judge if self.judge in missing else "overload, and no retries"
+            wanted = self.judge if self.judge in missing else "overload, nor retries, nor misses"
             said = f" ({found[0].said})" if found else ""
             return unknown(f"there was no {wanted}{said}", few(found[0].seqs) if found else ())
         return passed("; ".join(f.said for f in found), few([s for f in found for s in f.seqs]))
@@ -156,6 +157,27 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         worst = f", {ratio:.2f} attempts a request in the worst {self.window:g} s" if shown else ""
         said = f"{len(again)} requests were tried again, at most {len(attempts)} times{worst}"
         return _Judged(said, [s for r, _ in again[:3] for s in r.seqs()])
+
+    def _misses(self, view: Service) -> Verdict | _Judged | None:
+        """Of a cache that has lost its contents: who fetches what."""
+        rebuilt = [e for e in view.history.of("features.rebuilt") if e.t <= view.over]
+        if not rebuilt:
+            return None
+        until: dict[tuple[Any, Any], Event] = {}
+        twice: list[tuple[Event, Event]] = []
+        for event in sorted(rebuilt, key=lambda e: e.t):
+            key = event.get("replica"), event.get("user")
+            if (before := until.get(key)) is not None and event.t - float(event.get("waited") or 0.0) < before.t:
+                twice.append((before, event))
+            until[key] = event
+        if len(twice) > self.inverted * len(rebuilt):
+            before, event = twice[0]
+            return failed(
+                f"{len(twice)} of {len(rebuilt)} times a replica asked the source for what it was already asking for: "
+                f"{event.get('replica')} for user {event.get('user')}",
+                (before.seq, event.seq),
+            )
+        return _Judged(f"{len(rebuilt)} misses, each fetched once", [e.seq for e in rebuilt[:4]])
 
     def _worst(self, attempts: list[Attempt]) -> tuple[float, list[Attempt]]:
         """The most attempts a request among those that began within any window, with those of that window."""

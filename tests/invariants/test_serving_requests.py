@@ -211,6 +211,23 @@ class TestShedNotAmplify:
         assert verdict.outcome is Outcome.PASS
         assert "5 requests were tried again, at most 2 times" in verdict.reason
 
+    def rebuilt(self, *fetched: tuple[str, int, float]) -> Stack:
+        stack = Stack().open().serve(9)
+        for replica, user, waited in fetched:
+            stack.wait(0.1).add("features.rebuilt", "store", replica=replica, user=user, waited=waited, asked=1)
+        return stack.serve(9).close()
+
+    def test_what_is_being_fetched_already_is_fetched_once(self) -> None:
+        history = self.rebuilt(*[(f"replica-{i % 3}", i // 3, 0.5) for i in range(30)]).history
+        verdict = ShedNotAmplify(judge="misses").check(history)
+        assert verdict.outcome is Outcome.PASS
+        assert "30 misses, each fetched once" in verdict.reason
+        verdict = SHEDS.check(self.rebuilt(*[("replica-1", 7, 0.5)] * 5).history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "4 of 5 times a replica asked the source for what it was already asking for" in verdict.reason
+        again = self.rebuilt(*[("replica-1", 7, 0.05)] * 5)
+        assert SHEDS.check(again.history).outcome is Outcome.PASS
+
     def test_neither_overload_nor_retries_is_unknown_and_so_is_the_half_that_was_asked_for(self) -> None:
         assert SHEDS.check(control().history).outcome is Outcome.UNKNOWN
         history = self.overload().close().history
