@@ -169,6 +169,7 @@ _HANDLERS: dict[str, Callable[[Board, Event], None]] = {
     "checkpoint.saved": Board.kept,
     "checkpoint.committed": Board.kept,
     "checkpoint.loaded": Board.kept,
+    "replica.ready": Board.kept,
     "epoch.issued": Board.issued,
     "job.started": Board.began,
     "failure.detected": Board.declared,

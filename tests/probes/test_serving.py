@@ -205,6 +205,13 @@ async def test_full_quality_is_back_with_the_last_request_that_lacked_something(
         assert await of(TimeToFullQuality(), 10.0, before, fault, done(8.0, **lacks), *fine) == pytest.approx(3.0)
 
 
+async def test_one_request_among_many_is_no_loss_of_quality() -> None:
+    fault = event(5.0, "fault.landed", "fault:f", kind="process.kill")
+    events = [done(4.0), fault, *(done(5 + i / 100, status=503 if i == 300 else 200) for i in range(450))]
+    assert await of(TimeToFullQuality(), 10.0, *events) == 0.0
+    assert await of(TimeToFullQuality(tolerate=0), 10.0, *events) == pytest.approx(3.0)
+
+
 async def test_full_quality_is_not_back_until_it_has_lasted() -> None:
     fault = event(5.0, "fault.landed", "fault:f", kind="process.kill")
     events = [done(4.0), fault, done(6.0, status=503), done(6.5)]

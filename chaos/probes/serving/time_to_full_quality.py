@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import ClassVar
 
-from chaos.api import Duration, Probe, Scene
+from chaos.api import Duration, Probe, Ratio, Scene
 from chaos.history import Event
 from chaos.probes.serving._requests import COMPLETED, EVER, overdue
 
@@ -12,14 +15,16 @@ _LANDED = "fault.landed"
 
 
 class TimeToFullQuality(Probe, frozen=True, kw_only=True):
-    """Seconds from the landing of the first fault to the last request after it that was not answered in full: right, in
-    time, by the primary model with live features. Grows until nothing less has been seen for `quiet`. A client's own
-    mistakes do not count. No data before a fault, without requests since, or once those are no longer kept.
+    """Seconds from the landing of the first fault until requests were again answered in full: right, in time, by the
+    primary model with live features. Of those that end within `quiet`, a share of `tolerate` may lack something, as
+    may happen on any day. Grows until that has been so for `quiet`. A client's own mistakes do not count. No data
+    before a fault, without requests since, or once those are no longer kept.
     """
 
     unit: ClassVar[str] = "s"
     every: Duration = 0.25
     quiet: Duration = 1.0
+    tolerate: Ratio = 0.05
 
     async def sample(self, scene: Scene) -> float | None:
         landed = scene.recent(_LANDED, EVER)
@@ -30,12 +35,23 @@ class TimeToFullQuality(Probe, frozen=True, kw_only=True):
         since = [e for e in known if e.t >= begin]
         if not since:
             return None
-        last = next((e.t for e in reversed(since) if not e.get("wrong") and not full(e)), None)
+        last = self._last_dent([e for e in since if not e.get("wrong")])
         if now - (last or begin) < self.quiet or overdue(scene, self.quiet):
             return now - begin
         if last is None:
             return 0.0 if known[0].t < begin else None  # what came first after the fault is not kept any more
         return last - begin
+
+    def _last_dent(self, requests: Sequence[Event]) -> float | None:
+        """When the last request ended that lacked something, and with it too many around it."""
+        ended = sorted((e.t, not full(e)) for e in requests)
+        times, lacking = [t for t, _ in ended], [0, *accumulate(bad for _, bad in ended)]
+        for t, bad in reversed(ended):
+            if bad:
+                first, end = bisect_left(times, t - self.quiet / 2), bisect_right(times, t + self.quiet / 2)
+                if lacking[end] - lacking[first] > self.tolerate * (end - first):
+                    return t
+        return None
 
 
 def full(answer: Event) -> bool:
