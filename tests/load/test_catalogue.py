@@ -137,7 +137,7 @@ def test_every_built_in_kind_is_explained_with_an_example_that_loads(kind: str, 
     text = explain(kind)
     example = textwrap.dedent(text.partition("example:\n")[2])
     method = example if kind in FAULTS else "  []"
-    serves = kind.startswith("serving.") or re.search(r"needs:.* (request|attempt)\.", text)
+    serves = kind.startswith("serving.") or re.search(r"needs:.* (request|attempt|kv)\.", text)
     parts = [f"target: {SERVING if serves else TRAINER}\nmethod:\n{method}\n"]
     parts += [f"steady-state-hypothesis:\n{example}\n"] if kind in PROBES else []
     parts += [f"invariants:\n{example}\n"] if kind in INVARIANTS else []
