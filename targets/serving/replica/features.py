@@ -26,6 +26,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tertiary": ("critical",),
     "static": (),
 }
+SAY: Final = 0.01  # seconds before the deadline, for saying that critical features are missing
 LATE: Final = 0.005  # seconds by which a timer may be late on a machine that has time for us
 _FAILURES: Final = (RedisError, OSError, aiohttp.ClientError, Wrong, TimeoutError)
 
@@ -83,7 +84,7 @@ class Tiers:
         return ""
 
     async def _critical(self, task: asyncio.Task[Found], deadline: Deadline) -> Found:
-        await asyncio.wait({task}, timeout=max(deadline.left, 0))
+        await asyncio.wait({task}, timeout=max(deadline.left - SAY, 0))
         if not task.done():
             raise NoCritical("timeout")
         try:

@@ -70,6 +70,10 @@ class Fleet:
         """Whether an attempt may go elsewhere than to `replica`."""
         return any(other is not replica for other in self.rotation)
 
+    def spares(self, replica: Replica) -> bool:
+        """Whether an attempt that failed at `replica` for want of something it needs may go better elsewhere."""
+        return any(not self._lacking.beyond(other.name) for other in self.rotation if other is not replica)
+
     def begin(self, replica: Replica) -> bool:
         """An attempt at `replica` begins; whether it is the trial of its breaker."""
         replica.outstanding += 1
@@ -151,6 +155,8 @@ class Fleet:
         outlier = self._outliers.beyond(replica.name)
         if not outlier and not replica.breaker.should_open:
             return
+        if self._outliers.shared(replica.name) and not active(self._settings, EJECTS_ALL):
+            return  # the cause lies elsewhere
         share = self._outliers.share(replica.name)
         if outlier:
             self._eject(replica, "outlier", f"{share:.0%} of its attempts failed")

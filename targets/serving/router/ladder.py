@@ -50,7 +50,7 @@ class Ladder:
         self._limits, self._lower = limits, limits.times(lower)
         self._hold = self._base = hold
         self._clock, self._window = clock, Window(window, clock)
-        self._settle = window if settle is None else settle  # after a move down, until the next one
+        self._settle = window / 2 if settle is None else settle  # after a move down, until the next one
         self._rung = 0
         self._moved = self._fell = float("-inf")
         self._rose = float("-inf")

@@ -29,8 +29,19 @@ class Outliers:
 
     def alone(self, name: str) -> bool:
         """Whether it fails too often, and some other does not: then the cause is not what all have in common."""
-        others = (window for other, window in self._windows.items() if other != name)
-        return self.beyond(name) and any(w.count >= self._least and w.failed < self._rate / 2 for w in others)
+        return self.beyond(name) and any(self._well(window) for window in self._others(name))
+
+    def shared(self, name: str) -> bool:
+        """Whether all others of which enough is known fail as well."""
+        others = self._others(name)
+        return bool(others) and not any(self._well(window) for window in others)
+
+    def _others(self, name: str) -> list[Window]:
+        known = max(self._least // 2, 1)  # they are asked as often as it is, so nearly as much is known of them
+        return [window for other, window in self._windows.items() if other != name and window.count >= known]
+
+    def _well(self, window: Window) -> bool:
+        return window.failed < self._rate / 2
 
     def forget(self, name: str) -> None:
         """It starts over."""

@@ -13,6 +13,8 @@ from targets.serving.router.result import NOBODY, Kind, Result
 from targets.serving.router.tries import Tries
 from targets.serving.wire import ATTEMPTS, DEADLINE, TIER
 
+MARGIN = 0.03  # seconds
+
 
 class Ranking:
     """Hands ranking requests on. They change nothing, so each may be tried again."""
@@ -33,7 +35,7 @@ class Ranking:
                     body=body,
                     limit=limit,
                     usual=self._door.admission.service(RANK),
-                    headers={TIER: self._ladder.tier, DEADLINE: str(int(limit * 1000))},
+                    headers={TIER: self._ladder.tier, DEADLINE: str(handed_down(limit))},
                 )
 
             result = await self._tries.run(asked, one, path=lambda: "request.retry")
@@ -43,6 +45,11 @@ class Ranking:
         if result.kind is Kind.SHED:
             self._door.refused(asked, result.reason, waited=result.seconds)
         return finished(result)
+
+
+def handed_down(limit: float) -> int:
+    """Milliseconds for a replica, less what its answer needs to come here: why it fails is worth knowing."""
+    return max(int((limit - min(MARGIN, limit / 10)) * 1000), 0)
 
 
 def finished(result: Result) -> web.Response:

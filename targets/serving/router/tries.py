@@ -42,6 +42,8 @@ class Tries:
             with self._facts.path(path()) if tried else nullcontext():
                 result = await self._attempt(one, replica, attempts, limit)
             tried.append(replica)
+            if result.kind is Kind.DEPENDENCY and not self._fleet.spares(replica):
+                return result
             if not result.again or not attempts.again(free=result.kind is Kind.DRAINING):
                 return result
         return result._replace(kind=Kind.LATE, reason="no time is left")

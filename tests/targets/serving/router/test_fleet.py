@@ -154,6 +154,22 @@ def test_never_more_than_half_are_out_for_their_failures() -> None:
     assert yard.names == ["replica-1", "replica-2"]
 
 
+def test_where_all_fail_alike_nobody_is_ejected() -> None:
+    yard = Yard()
+    for index in (0, 1, 2) * 10:
+        yard.attempt(index, False)
+    assert yard.told("replica.ejected") == []
+
+
+def test_where_two_of_three_fail_one_of_them_is_ejected() -> None:
+    yard = Yard()
+    for _ in range(10):
+        yard.attempt(0, False)
+        yard.attempt(1, False)
+        yard.attempt(2, True)
+    assert yard.names == ["replica-1", "replica-2"]
+
+
 def test_the_dead_count_among_those_that_are_out() -> None:
     yard = Yard()
     yard.attempt(2, False, broken=True)
@@ -180,6 +196,17 @@ def test_what_all_lack_ejects_nobody_and_what_one_lacks_ejects_it() -> None:
         yard.fleet.lacks(yard[0], trial=yard.fleet.begin(yard[0]))
         yard.attempt(1, True)
     assert yard.told("replica.ejected") == [("replica-0", "outlier")]
+
+
+def test_what_others_lack_as_well_is_not_looked_for_there() -> None:
+    yard = Yard()
+    for index in (0, 1, 2) * 5:
+        yard.fleet.lacks(yard[index], trial=yard.fleet.begin(yard[index]))
+    assert not yard.fleet.spares(yard[0])
+    for _ in range(10):
+        yard.attempt(1, True)
+    assert yard.fleet.spares(yard[0])
+    assert yard.fleet.spares(yard[2])
 
 
 def test_after_it_returned_old_failures_do_not_eject_it_again() -> None:

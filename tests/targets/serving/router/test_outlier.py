@@ -39,9 +39,11 @@ def test_who_fails_like_all_others_is_not_alone() -> None:
     for _ in range(5):
         them.add("a", False)
     assert not them.alone("a")  # nothing is known of the other
+    assert not them.shared("a")
     for _ in range(5):
         them.add("b", False)
     assert not them.alone("a")
+    assert them.shared("a")
 
 
 def test_who_fails_where_another_does_not_is_alone() -> None:
