@@ -1,9 +1,4 @@
-"""What a serving history means: requests with their attempts, the lives of replicas, and who stood in rotation.
-
-Invariants and the measurement of recovery read a history through this, so that they agree on when a replica was dead,
-which faults explain what, and when a request began and ended. Everything is a pure function of the history and costs
-one pass over its events. Times are those of `Event.t`.
-"""
+"""The serving run that a history tells of, read in one pass."""
 
 from __future__ import annotations
 
@@ -12,175 +7,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from chaos.history import Event, History
+from chaos.serving.lives import Dead, Drain, Life, Out
+from chaos.serving.requests import Attempt, Request
 from chaos.training import Roster, Struck, strikes
-
-TIERS = ("primary", "secondary", "tertiary", "static")  # the model ladder, best first
-FALLBACKS = ("default", "omitted")  # what features are where they are not as good as they could be; a cache is routine
-RACE = 0.05  # two processes may tell of one moment in the other order, seconds
 
 # Faults after which a process is there and answers nobody.
 _FREEZES = ("process.freeze", "process.cgroup-freeze")
 _UNREACHABLE = ("network.isolate",)
 _CLIENTS = ("load",)  # roles that nobody depends on
 _OVER = ("load.ended", "target.finished", "final.started", "run.ended")
-
-
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try of a request at a replica, as the router tells it when it is over."""
-
-    event: Event
-    request: Any
-    replica: str
-    status: int  # 0: no answer
-    began: float
-    draining: bool  # refused because the replica drains
-    queued: float | None  # seconds that the request had waited for its turn; of its first attempt
-
-    @property
-    def seq(self) -> int:
-        return self.event.seq
-
-    @property
-    def ended(self) -> float:
-        return self.event.t
-
-    @property
-    def failed(self) -> bool:
-        """Whether the replica is to blame: not for what the client did wrong, nor for a refusal while it drains."""
-        return (self.status == 0 or self.status >= 500) and not self.draining
-
-
-class Request:
-    """One request of a client, over all of its attempts."""
-
-    __slots__ = ("attempts", "completed", "id", "sent", "shed")
-
-    def __init__(self, id: Any) -> None:
-        self.id = id
-        self.sent: Event | None = None
-        self.completed: Event | None = None
-        self.attempts: list[Attempt] = []
-        self.shed: Event | None = None
-
-    def fact(self, name: str, default: Any = None) -> Any:
-        """What was said when it ended, else when it was sent."""
-        for event in (self.completed, self.sent):
-            if event is not None and (value := event.data.get(name)) is not None:
-                return value
-        return default
-
-    @property
-    def began(self) -> float:
-        """Its intended start."""
-        if self.sent is not None:
-            return self.sent.t
-        if self.completed is not None:
-            return self.completed.t - (self.completed.get("latency") or 0.0)
-        return self.attempts[0].began if self.attempts else self.shed.t if self.shed else 0.0
-
-    @property
-    def arrived(self) -> float | None:
-        """When the router had it, as its attempts or its refusal tell; its client may have kept it back before."""
-        if self.attempts:
-            return self.attempts[0].began - (self.attempts[0].queued or 0.0)
-        return self.shed.t - float(self.shed.get("waited") or 0.0) if self.shed is not None else None
-
-    @property
-    def ended(self) -> float:
-        """Infinite where it never did."""
-        return self.completed.t if self.completed is not None else math.inf
-
-    @property
-    def status(self) -> int:
-        """0: no answer, or not yet."""
-        return (self.completed.get("status") or 0) if self.completed is not None else 0
-
-    @property
-    def wrong(self) -> bool:
-        """Whether the client made a mistake on purpose."""
-        return bool(self.fact("wrong", False))
-
-    @property
-    def stream(self) -> bool:
-        return bool(self.fact("what") == "generate")
-
-    @property
-    def unsent(self) -> bool:
-        """Whether its client was never free to send it, so that the service did not see it."""
-        return bool(self.fact("error") == "unsent")
-
-    @property
-    def errs(self) -> bool:
-        """Whether it ended without an answer, though the client had asked rightly; shedding is told apart by 429."""
-        return bool(self.completed is not None and not self.wrong and (self.status == 0 or self.status >= 500))
-
-    @property
-    def degraded(self) -> bool:
-        """Whether its answer is less than the best: of a lower rung, or with features that were made up."""
-        if self.status != 200 or self.completed is None:
-            return False
-        tier, features = self.completed.get("tier"), self.completed.get("features") or {}
-        return tier not in (None, TIERS[0]) or any(value in FALLBACKS for value in features.values())
-
-    def seqs(self) -> list[int]:
-        """Everything on record that shows it."""
-        events = [self.sent, self.shed, self.completed, *(a.event for a in self.attempts)]
-        return sorted(e.seq for e in events if e is not None)
-
-
-class Life:
-    """One process of a replica, from its start to its exit."""
-
-    __slots__ = ("exited", "ready", "replica", "started")
-
-    def __init__(self, replica: str, started: Event) -> None:
-        self.replica = replica
-        self.started = started
-        self.ready: Event | None = None  # the first time that it said so
-        self.exited: Event | None = None
-
-    def alive(self, t: float) -> bool:
-        return self.started.t <= t < (self.exited.t if self.exited else math.inf)
-
-
-class Out(msgspec.Struct, kw_only=True):
-    """A span in which the router kept a replica out of rotation."""
-
-    replica: str
-    ejected: Event
-    returned: Event | None = None
-
-    @property
-    def reason(self) -> str:
-        return str(self.ejected.get("reason") or "")
-
-
-class Drain(msgspec.Struct, kw_only=True):
-    """A planned stop of a member."""
-
-    member: str
-    begun: Event
-    ended: Event | None = None
-    exited: Event | None = None
-
-    @property
-    def until(self) -> float:
-        """When it was over: the process has gone, or said that it is done; infinite where neither is on record."""
-        over = [e.t for e in (self.ended, self.exited) if e is not None]
-        return max(over, default=math.inf)
-
-
-class Dead(msgspec.Struct, frozen=True, kw_only=True):
-    """A span in which a replica answered nobody: it had ended, was frozen, or was cut off from the router."""
-
-    replica: str
-    cause: Event
-    how: str
-    since: float
-    until: float
 
 
 class Service:
