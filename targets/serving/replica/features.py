@@ -15,7 +15,7 @@ from targets.serving.models.weights import Array
 from targets.serving.replica.aging import Aging
 from targets.serving.replica.breaker import Breaker
 from targets.serving.replica.moves import Moves
-from targets.serving.replica.reader import Found, Reader
+from targets.serving.replica.reader import Found, Reader, Refused
 from targets.serving.settings import FEATURES, USERS, Settings
 from targets.serving.wire import Deadline
 
@@ -28,7 +28,7 @@ NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 SAY: Final = 0.01  # seconds before the deadline, for saying that critical features are missing
 LATE: Final = 0.005  # seconds by which a timer may be late on a machine that has time for us
-_FAILURES: Final = (RedisError, OSError, aiohttp.ClientError, Wrong, TimeoutError)
+FAILURES: Final = (RedisError, OSError, aiohttp.ClientError, Wrong, Refused, TimeoutError)
 
 
 class NoCritical(Exception):
@@ -62,18 +62,23 @@ class Tiers:
         fresh = self._useful.fresh(user) if "useful" in needed else None
         optional = len(needed) > 1 and (self._blocks or self._breaker.allows())
         asked = tuple(t for t in needed if (optional or t == "critical") and not (t == "useful" and fresh is not None))
+        patience = Deadline(deadline.left if self._blocks else min(self._settings.feature_timeout, deadline.left))
         task = self._reader.read(user, asked)
         reason = "" if optional else "breaker open"
         if optional and not self._blocks:
-            reason = await self._in_time(task, deadline)
-        found = await self._critical(task, deadline)
+            reason = await self._judge(task, patience)
+        found = await self._critical(user, task, deadline)
+        if not reason and len(found) < len(asked):
+            found = await self._completed(user, found, patience)
+            reason = "lost" if len(found) < len(asked) else ""
         if "useful" in found:
             self._useful.put(user, found["useful"])
-        return self._settle(user, needed, {} if reason else found, found["critical"], fresh, reason)
+        usable = found if reason in ("", "lost") else {}
+        return self._settle(user, needed, usable, found["critical"], fresh, reason)
 
-    async def _in_time(self, task: asyncio.Task[Found], deadline: Deadline) -> str:
-        """Why the tiers that can be done without are; empty: they are there."""
-        if not await _done_within(task, max(min(self._settings.feature_timeout, deadline.left), 0)):
+    async def _judge(self, task: asyncio.Task[Found], patience: Deadline) -> str:
+        """Why the tiers that can be done without are; empty: the store has answered."""
+        if not await _done_within(task, patience.left):
             self._breaker.failed("timeout")
             return "timeout"
         if task.cancelled() or (error := task.exception()) is not None:
@@ -83,7 +88,14 @@ class Tiers:
         self._breaker.succeeded()
         return ""
 
-    async def _critical(self, task: asyncio.Task[Found], deadline: Deadline) -> Found:
+    async def _critical(self, user: int, task: asyncio.Task[Found], deadline: Deadline) -> Found:
+        """What was found, with the critical features in any case."""
+        found = await self._waited(task, deadline)
+        if "critical" in found:
+            return found
+        return {**await self._waited(self._reader.rebuild(user), deadline), **found}
+
+    async def _waited(self, task: asyncio.Task[Found], deadline: Deadline) -> Found:
         await asyncio.wait({task}, timeout=max(deadline.left - SAY, 0))
         if not task.done():
             raise NoCritical("timeout")
@@ -91,8 +103,15 @@ class Tiers:
             return task.result()
         except asyncio.CancelledError:
             raise NoCritical("cancelled") from None
-        except _FAILURES as error:
+        except FAILURES as error:
             raise NoCritical(f"{type(error).__name__}: {error}") from error
+
+    async def _completed(self, user: int, found: Found, patience: Deadline) -> Found:
+        """What was found and what the store has lost, if the source makes it in time."""
+        task = self._reader.rebuild(user)
+        if await _done_within(task, patience.left) and not task.cancelled() and task.exception() is None:
+            return {**task.result(), **found}
+        return found
 
     def _settle(
         self, user: int, needed: tuple[str, ...], found: Found, critical: Array, fresh: Array | None, reason: str
@@ -120,6 +139,7 @@ class Tiers:
 async def _done_within(task: asyncio.Task[Found], seconds: float) -> bool:
     """Whether it was done in time. Time in which this process itself did not run does not count against the store."""
     loop = asyncio.get_running_loop()
+    seconds = max(seconds, 0)
     due = loop.time() + seconds
     await asyncio.wait({task}, timeout=seconds)
     if not task.done() and (late := loop.time() - due) > LATE:

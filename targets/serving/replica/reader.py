@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
@@ -17,7 +18,12 @@ from targets.serving.replica.flight import Flights
 from targets.serving.settings import FEATURES, Address, Settings
 
 LIMIT = 5.0  # seconds after which a call is given up, whoever may still wait for it
+MOST_REBUILDS = 8  # that one replica asks of the source at the same time: more would only make its queue longer
 Found = Mapping[str, Array]
+
+
+class Refused(Exception):
+    """The source has enough to do."""
 
 
 class Reader:
@@ -25,13 +31,18 @@ class Reader:
 
     def __init__(self, settings: Settings, replica: str, store: Redis, source: Address, http: aiohttp.ClientSession):
         self._replica, self._store, self._source, self._http = replica, store, source, http
-        shared = not defects.active(settings, defects.CACHE_WITHOUT_SINGLE_FLIGHT)
-        self._reads: Flights[Found] = Flights(shared=shared)
-        self._rebuilds: Flights[Found] = Flights(shared=shared)
+        self._asking = 0
+        self._shared = not defects.active(settings, defects.CACHE_WITHOUT_SINGLE_FLIGHT)
+        self._reads: Flights[Found] = Flights(shared=self._shared)
+        self._rebuilds: Flights[Found] = Flights(shared=self._shared)
 
     def read(self, user: int, tiers: Sequence[str]) -> asyncio.Task[Found]:
-        """What could be read; a tier whose bytes are wrong is missing. Fails as the store does."""
+        """What the store has; a tier that it has lost, or whose bytes are wrong, is missing. Fails as it does."""
         return self._reads.fetch((user, *tiers), lambda: self._read(user, tuple(tiers)))
+
+    def rebuild(self, user: int) -> asyncio.Task[Found]:
+        """All tiers, from the source of record, which puts them back into the store."""
+        return self._rebuilds.fetch(user, lambda: self._rebuild(user))
 
     async def close(self) -> None:
         """End all that is on its way."""
@@ -41,21 +52,22 @@ class Reader:
     async def _read(self, user: int, tiers: Sequence[str]) -> Found:
         async with asyncio.timeout(LIMIT):
             values: list[Any] = await self._store.mget([features.key(tier, user) for tier in tiers])
-            found: dict[str, Array] = {}
-            for tier, value in zip(tiers, values, strict=True):
-                try:
-                    found[tier] = features.decode(value or b"", user)
-                except features.Wrong:
-                    continue  # lost or damaged: both are put right below
-            if len(found) < len(tiers):
-                rebuilt = await self._rebuilds.fetch(user, lambda: self._rebuild(user))
-                found = {**{tier: rebuilt[tier] for tier in tiers}, **found}
-            return found
+        found: dict[str, Array] = {}
+        for tier, value in zip(tiers, values, strict=True):
+            with suppress(features.Wrong):
+                found[tier] = features.decode(value or b"", user)
+        return found
 
     async def _rebuild(self, user: int) -> Found:
-        url = f"{self._source.url}/features/{user}"
-        async with self._http.get(url, params={"replica": self._replica}) as answer:
-            answer.raise_for_status()
-            data = await answer.read()
+        if self._shared and self._asking >= MOST_REBUILDS:
+            raise Refused("the source of record has enough to do")
+        self._asking += 1
+        try:
+            url = f"{self._source.url}/features/{user}"
+            async with asyncio.timeout(LIMIT), self._http.get(url, params={"replica": self._replica}) as answer:
+                answer.raise_for_status()
+                data = await answer.read()
+        finally:
+            self._asking -= 1
         parts = [data[at : at + LENGTH] for at in range(0, len(data), LENGTH)]
         return {tier: features.decode(part, user) for tier, part in zip(FEATURES, parts, strict=True)}

@@ -261,3 +261,33 @@ def test_more_than_workers_and_queue_are_refused_and_deadlines_hold(tmp_path: Pa
         assert [status for status, _, _ in late] in ([200, 504], [200, 429])
 
     run(tmp_path, scenario, workers=1, replica_queue=2, rank_seconds=0.05)
+
+
+@pytest.mark.parametrize(("defect", "patient"), [("none", False), ("features-never-degrade", True)])
+def test_a_slow_source_holds_up_only_who_lacks_critical_features(tmp_path: Path, defect: str, patient: bool) -> None:
+    async def scenario(stack: Stack) -> None:
+        stack.store.memory.delete(features.key("useful", 5).encode())
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        status, body, _ = await stack.rank()
+        assert (status, body["features"]["important"]) == (200, "live")
+        assert (body["features"]["useful"] == "live") == patient
+        assert (loop.time() - began > 0.5) == patient
+        assert same_scores(body["scores"], golden_rank(SETTINGS, 1, "primary", 5, [1, 2, 3], body["features"]))
+        stack.store.memory.delete(features.key("critical", 6).encode())
+        began = loop.time()
+        assert (await stack.rank(user=6))[0] == 200
+        assert loop.time() - began > 0.5
+
+    run(tmp_path, scenario, source_seconds=0.5, defect=defect)
+
+
+def test_the_source_is_not_asked_for_more_than_it_can_do(tmp_path: Path) -> None:
+    async def scenario(stack: Stack) -> None:
+        stack.store.memory.clear()
+        answers = await asyncio.gather(*(stack.rank(user=user) for user in range(20)))
+        statuses = [status for status, _, _ in answers]
+        assert statuses.count(200) == 8
+        assert statuses.count(503) == 12
+
+    run(tmp_path, scenario, source_seconds=0.02, source_workers=8)
