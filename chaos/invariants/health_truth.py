@@ -12,6 +12,8 @@ from chaos.serving import RACE, Attempt, Service, service
 from chaos.training import few
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_LACKS = (0, 503, 504)  # what comes of a replica that waits for what it lacks
+
 
 class _Well(NamedTuple):
     """A span in which a replica's health was said to be good."""
@@ -26,9 +28,9 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
 
     Judged from its health as the router saw it (`health.changed`: the level `ready` is up, and none is down) against
     what became of its attempts meanwhile. It is a lie where for longer than `within` every attempt failed or was
-    answered wrongly, at least `least` of them; and where it was said to be ready before its `replica.ready`. A 503
-    while a fault of the store or the router stands is no lie: what all replicas lack is no reason for one to stay away.
-    A replica that a fault hit, and that nobody asked anything afterwards, leaves it unknown.
+    answered wrongly, at least `least` of them; and where it was said to be ready before its `replica.ready`. A 503 or
+    no answer while a fault of the store or the router stands is no lie: what all replicas lack is no reason for one to
+    stay away. A replica that a fault hit, and that nobody asked anything afterwards, leaves it unknown.
     """
 
     id: ClassVar[str] = "S1"
@@ -134,7 +136,7 @@ def _good(view: Service, attempt: Attempt) -> bool:
 
 
 def _bad(view: Service, attempt: Attempt) -> bool:
-    if attempt.status == 503 and any(
+    if attempt.status in _LACKS and any(
         view.shared(f) and f.injecting.t <= attempt.ended and attempt.began <= f.stands(view.over) + RACE
         for f in view.faults
     ):

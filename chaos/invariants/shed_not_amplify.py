@@ -25,12 +25,13 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     """Requests that cannot be served are refused early and by priority; one request makes few attempts.
 
     Judged from `request.shed`, `attempt.completed` and what clients saw. Of an overload (something was shed, or the
-    deadline ended what nobody refused; not what its client kept back until then): each refusal comes before the share
-    `early` of the deadline has passed; at most the share `late` of the requests meanwhile ends by its deadline instead;
-    and no request is shed while one of lower priority waits, that is served afterwards (more than the share `inverted`
-    of them). Of retries: no request is tried more than `attempts` times, and in no `window` are there more than
-    `amplification` attempts for each request; a refusal by one that drains is none. Of misses (`features.rebuilt`): no
-    replica asks the source again for what it is already asking for (more than the share `inverted` of the times).
+    deadline ended what nobody refused; not what its client kept back until then, nor while a fault stood): each refusal
+    comes before the share `early` of the deadline has passed; at most the share `late` of the requests meanwhile ends
+    by its deadline instead; and no request is shed while one of lower priority waits, that is served afterwards (more
+    than the share `inverted` of them). Of retries: no request is tried more than `attempts` times, and in no `window`
+    are there more than `amplification` attempts for each request; a refusal by one that drains is none. Of misses
+    (`features.rebuilt`): no replica asks the source again for what it is already asking for (more than the share
+    `inverted` of the times).
     `judge` names what must have been there: an overload, retries, or misses.
     """
 
@@ -64,7 +65,7 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
 
     def _overload(self, view: Service) -> Verdict | _Judged | None:
         shed = [r for r in view.requests.values() if r.shed is not None or r.status == 429]
-        slow = [r for r in view.ended() if _ran_out(r) and not self._came_late(r)]
+        slow = [r for r in view.ended() if _ran_out(r) and not self._came_late(r) and not _broken(view, r)]
         if not shed and len(slow) <= self.late * max(len(view.requests), 1):
             return None
         moments = [r.ended if r.completed else r.began for r in (*shed, *slow)]
@@ -201,6 +202,13 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
 def _ran_out(request: Request) -> bool:
     """Whether its deadline ended it, rather than a refusal or a failure."""
     return not request.wrong and (request.status == 504 or request.fact("error") == "timeout")
+
+
+def _broken(view: Service, request: Request) -> bool:
+    """Whether a fault stood meanwhile: what cannot be served is not too much then."""
+    return any(
+        f.injecting.t <= request.ended and request.began <= f.stands(view.over) for f in view.faults if not f.instant
+    )
 
 
 def _refused_after(request: Request) -> float:

@@ -141,6 +141,14 @@ class TestShedNotAmplify:
         assert verdict.outcome is Outcome.FAIL
         assert "requests were not refused and ended by their deadlines" in verdict.reason
 
+    def test_what_runs_out_of_time_since_something_is_broken_is_no_overload(self) -> None:
+        stack = Stack().open().serve(30)
+        stack.fault("process.freeze", "store", instant=False)
+        for _ in range(20):
+            stack.ask(("replica-0", 0), status=504, seconds=0.9)
+        stack.heal("process.freeze")
+        assert SHEDS.check(stack.serve(9).close().history).outcome is Outcome.UNKNOWN
+
     def test_what_a_client_kept_back_could_not_be_refused_early(self) -> None:
         stack = self.overload()
         for _ in range(10):
