@@ -65,6 +65,7 @@ def test_the_readme_names_every_experiment() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(150)  # torch is imported by a process of its own, beside whatever else runs
 def test_the_optimizer_that_torch_leaves_empty_is_seen(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     outcome = run(Cell("frameworks/dcp_lazy_optimizer", None, "state-complete"), tmp_path)
