@@ -16,6 +16,7 @@ from chaos.report.curves import Curve, curve
 _SPAN = 0.25  # seconds, at least
 _WIDE = 1.0  # the same, of what is rare
 _REFUSED = (400, 429, 503)  # an answer at once: its latency says nothing of those who are served
+_REPLICAS = 8  # that are told apart in one picture
 _TIERS = ("secondary", "tertiary", "static")
 
 Series = list[tuple[float, float | None]]
@@ -58,6 +59,7 @@ def panels(history: History, columns: int = 200) -> tuple[Panel, ...]:
         Panel("requests a second", _rates(spans, found)),
         Panel("requests without an answer", _errors(spans, found), unit="share"),
         Panel("degraded answers, by what gave them", _degraded(spans, answered), unit="share"),
+        Panel("attempts a second, by replica", _attempts(spans, history.of("attempt.completed"))),
     )
     return tuple(panel for panel in drawn if panel.curves)
 
@@ -144,6 +146,28 @@ def _degraded(spans: _Spans, answered: Sequence[Request]) -> tuple[Curve, ...]:
         for tier in _TIERS
     ]
     return (*tiers, spans.curve("primary, not all features live", cut, lambda span: _share(span, _old)))
+
+
+def _attempts(spans: _Spans, events: Iterable[Event]) -> tuple[Curve, ...]:
+    """Where the router sent requests, by the start of each attempt; nothing where that would be too many lines."""
+    found: dict[str, list[float]] = {}
+    for event in events:
+        seconds = event.get("seconds")
+        if isinstance(seconds, int | float):
+            found.setdefault(str(event.get("replica")), []).append(event.t - seconds)
+    if not 0 < len(found) <= _REPLICAS or spans.count < 3:
+        return ()
+    return tuple(_rate(spans, name, found[name]) for name in sorted(found))
+
+
+def _rate(spans: _Spans, name: str, moments: Iterable[float]) -> Curve:
+    counts = [0] * spans.count
+    for moment in moments:
+        index = int((moment - spans.begin) / spans.width)
+        if 0 <= index < spans.count:
+            counts[index] += 1
+    series: Series = [(spans.begin + (i + 0.5) * spans.width, n / spans.width) for i, n in enumerate(counts[:-1])]
+    return curve(name, series, 4 * spans.count) or Curve(name, (), 0.0, 0.0)
 
 
 def _share(span: list[Request], which: Callable[[Request], bool]) -> float | None:

@@ -185,6 +185,15 @@ async def test_traffic_leaves_a_dead_replica_with_the_start_of_the_last_attempt_
     assert await of(TimeToLeave(), 10.0, died, tried(5.4, 0.1), back, tried(8.0, 0.1)) == pytest.approx(0.3)
 
 
+async def test_traffic_leaves_a_frozen_replica_until_it_is_healed() -> None:
+    fault = event(5.0, "fault.landed", "fault:f", kind="process.freeze", members=["replica-1"])
+    healed = event(8.0, "fault.healed", "fault:f", kind="process.freeze")
+    probe = TimeToLeave(replica="replica-1")
+    assert await of(probe, 10.0, tried(6.0, 0.1)) is None
+    assert await of(probe, 10.0, fault, tried(5.2, 0.9), tried(7.0, 1.5), tried(6.0, 0.1, "replica-0")) == 0.5
+    assert await of(probe, 10.0, fault, tried(7.0, 1.5), healed, tried(9.0, 0.1)) == 0.5
+
+
 async def test_a_replica_that_was_stopped_or_drained_did_not_die() -> None:
     stopped = event(5.0, "member.exited", "r", member="replica-1", role="replica", code=-15, expected=True)
     drained = event(5.0, "member.exited", "r", member="replica-1", role="replica", code=0)

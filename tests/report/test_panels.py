@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from chaos.history import Event, History
@@ -82,6 +83,20 @@ def test_what_is_asked_and_what_is_answered_in_time_are_rates(served: History) -
         [100.0] * len(between(asked, 1.0, 9.0)), abs=21
     )  # a turn now and then
     assert set(between(answered, 4.3, 4.6)) == {0.0}
+
+
+def test_where_requests_were_sent_is_told_by_replica_and_by_their_start() -> None:
+    tell = Script()
+    for i in range(1000):
+        replica = "replica-0" if i % 2 or 400 <= i < 700 else "replica-1"
+        tell(i / 100 + 0.5, "router", "attempt.completed", id=f"r{i}", replica=replica, seconds=0.5, status=200)
+        tell(i / 100 + 0.6, "load", "request.completed", id=f"r{i}", status=200, latency=0.6, tier="primary")
+    attempts = panel(History(tell.events), "by replica")
+    dead = points(attempts, "replica-1")
+    assert set(between(dead, 4.3, 6.7)) == {0.0}
+    assert between(dead, 7.5, 9.5) == pytest.approx([50.0] * len(between(dead, 7.5, 9.5)), abs=5)
+    tell.events = [msgspec.structs.replace(e, data={**e.data, "replica": f"r{e.seq}"}) for e in tell.events]
+    assert not any("by replica" in p.title for p in panels(History(tell.events)))
 
 
 def test_streams_have_their_first_token(served: History) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -182,6 +183,23 @@ def test_a_load_that_is_cut_short_says_what_came_of_it_and_leaves_nobody_behind(
         time.sleep(0.05)
     assert len(checkers) == 1
     assert not Path(f"/proc/{checkers[0]}").exists()
+
+
+def test_without_its_checker_the_load_goes_on_and_compares_nothing(tmp_path: Path) -> None:
+    harness = Harness(tmp_path)
+    environment = surroundings(harness, Settings(seconds=3, rate=40, streams=0, deadline=20))
+    with router("plain", environment), subprocess.Popen(COMMAND, cwd=ROOT, env=environment) as process:
+        while len(harness.of("request.completed")) < 10:
+            time.sleep(0.05)
+        checker = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+        os.kill(int(checker), signal.SIGKILL)
+        assert process.wait(30) == 0
+    harness.all()
+    agree(harness)
+    done = harness.of("request.completed")
+    assert {d["status"] for d in done} == {200}
+    assert done[0]["right"] is True
+    assert done[-1]["right"] is None
 
 
 def test_facts_that_nobody_takes_yet_keep_no_user_waiting_and_stay_whole(tmp_path: Path) -> None:
