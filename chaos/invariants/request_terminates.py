@@ -22,7 +22,7 @@ class RequestTerminates(Invariant, frozen=True, kw_only=True):
 
     id: ClassVar[str] = "S3"
     needs: ClassVar[tuple[str, ...]] = ("request.sent", "request.completed")
-    grace: Duration = 0.5
+    grace: Duration = 0.8
 
     def check(self, history: History) -> Verdict:
         view = service(history)

@@ -40,7 +40,7 @@ class TestRequestTerminates:
         assert verdict.outcome is Outcome.FAIL
         assert "never ended" in verdict.reason
 
-    @pytest.mark.parametrize(("seconds", "outcome"), [(1.4, Outcome.PASS), (1.6, Outcome.FAIL)])
+    @pytest.mark.parametrize(("seconds", "outcome"), [(1.7, Outcome.PASS), (1.9, Outcome.FAIL)])
     def test_an_end_after_the_deadline_and_grace_fails(self, seconds: float, outcome: Outcome) -> None:
         stack = Stack().open().serve(9)
         stack.ask(("replica-0", 504), seconds=seconds)
