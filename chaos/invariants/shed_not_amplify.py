@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
-from chaos.serving import Attempt, Request, Service, service
+from chaos.serving import RACE, Attempt, Request, Service, service
 from chaos.training import few
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -118,16 +118,10 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         for request in important:
             assert request.shed is not None
             t = request.shed.t
-            for since, began, other in waits[bisect_left(starts, t) :]:
-                if began > t + longest:
-                    break
-                if (
-                    since <= t
-                    and _rank(other) < _rank(request)
-                    and (other.fact("deadline") or 0) <= (request.fact("deadline") or 0)
-                ):
-                    wronged.append((request, other))
-                    break
+            at = range(bisect_left(starts, t), bisect_right(starts, t + longest))
+            waiting = (other for since, _, other in (waits[i] for i in at) if since <= t - RACE)
+            if (other := next((o for o in waiting if _before(o, request)), None)) is not None:
+                wronged.append((request, other))
         if not wronged or len(wronged) <= self.inverted * len(important):
             return None
         request, other = wronged[0]
@@ -220,6 +214,17 @@ def _refused_after(request: Request) -> float:
 
 def _rank(request: Request) -> int:
     return _RANKS.get(request.fact("priority"), 1)
+
+
+def _before(other: Request, request: Request) -> bool:
+    """Whether the other one, that is served, should have been shed in its place: it is less important, and, where time
+    was running out, had no more of it."""
+    if _rank(other) >= _rank(request):
+        return False
+    if request.shed is None or request.shed.get("reason") != "deadline":
+        return True
+    ends = [r.began + float(r.fact("deadline") or 0.0) for r in (other, request)]
+    return ends[0] <= ends[1]
 
 
 def _counted(shed: list[Request]) -> str:

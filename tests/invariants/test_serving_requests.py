@@ -185,7 +185,8 @@ class TestShedNotAmplify:
             assert "were shed while less important ones waited and were served" in verdict.reason
 
     def test_one_that_can_wait_longer_may_be_served_all_the_same(self) -> None:
-        assert SHEDS.check(self.waiting("high", "low", deadline=0.5).history).outcome is Outcome.PASS
+        assert SHEDS.check(self.waiting("high", "low", deadline=0.5, reason="deadline").history).outcome is Outcome.PASS
+        assert SHEDS.check(self.waiting("high", "low", deadline=0.5, reason="queue").history).outcome is Outcome.FAIL
 
     def test_one_that_came_later_or_had_its_turn_before_is_no_inversion(self) -> None:
         stack = self.overload()

@@ -72,6 +72,7 @@ class Generation:
         return await self._tries.run(
             asked,
             one,
+            usual=self._door.admission.service(GENERATE),
             prefer=lambda: self._preferred(session),
             path=lambda: "stream.failover" if stream.tokens else "request.retry",
         )

@@ -38,7 +38,9 @@ class Ranking:
                     headers={TIER: self._ladder.tier, DEADLINE: str(handed_down(limit))},
                 )
 
-            result = await self._tries.run(asked, one, path=lambda: "request.retry")
+            result = await self._tries.run(
+                asked, one, usual=self._door.admission.service(RANK), path=lambda: "request.retry"
+            )
             visit.measured = result.kind is Kind.ANSWER and result.attempts == 1
         if result.kind not in (Kind.MISTAKE, Kind.GONE) and result is not NOBODY:
             self._ladder.ended(result.kind is Kind.ANSWER, result.seconds)

@@ -14,6 +14,7 @@ from targets.serving.router.replica import Replica
 from targets.serving.router.result import NOBODY, Kind, Result
 from targets.serving.settings import Settings
 
+ROOM = 2.0  # times the usual service time, for an attempt after which another one may follow
 LAYERS = 3  # of a retry storm: each of them tries so often
 
 One = Callable[[Replica, int, float], Awaitable[Result]]
@@ -27,9 +28,19 @@ class Tries:
         self._fleet, self._budget, self._facts, self._settings = fleet, budget, facts, settings
 
     async def run(
-        self, asked: Asked, one: One, *, prefer: Callable[[], Sequence[int]] = tuple, path: Callable[[], str]
+        self,
+        asked: Asked,
+        one: One,
+        *,
+        usual: float,
+        prefer: Callable[[], Sequence[int]] = tuple,
+        path: Callable[[], str],
     ) -> Result:
-        """The result of the last attempt; `path` names what an attempt after the first is, when it begins."""
+        """The result of the last attempt; `path` names what an attempt after the first is, when it begins.
+
+        `usual`: how long such a request takes. Where the deadline leaves no time for two that take so long, the first
+        attempt gets all of it: under load, to cut it short and try again would be work for nothing.
+        """
         unbounded = active(self._settings, RETRIES_UNBOUNDED)
         attempts = Attempts(self._budget, limit=self._settings.attempts, unbounded=unbounded)
         tried: list[Replica] = []
@@ -38,7 +49,9 @@ class Tries:
             replica = self._fleet.choose(tried, prefer())
             if replica is None:
                 return result if tried else NOBODY
-            limit = left * self._settings.try_share if attempts.another and self._fleet.others(replica) else left
+            share = left * self._settings.try_share
+            twice = share >= ROOM * usual and attempts.another and self._fleet.others(replica)
+            limit = share if twice else left
             with self._facts.path(path()) if tried else nullcontext():
                 result = await self._attempt(one, replica, attempts, limit)
             tried.append(replica)
