@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from targets.serving.defects import NO_SHEDDING, SHEDS_HIGH_FIRST, active
@@ -26,7 +27,8 @@ class Ticket:
         self, what: str, priority: str, end: float, came: float, decided: Callable[[str | None], None]
     ) -> None:
         self.what, self.rank, self.end, self.came = what, PRIORITIES.index(priority), end, came
-        self.latest = came + WAIT * (end - came)
+        self.allowed = end - came
+        self.latest = came + WAIT * self.allowed
         self.decided = decided
         self.began: float | None = None
 
@@ -60,7 +62,7 @@ class Admission:
         elif not self._settings.queue:
             ticket.decided(LIMIT)
         elif self._hopeless(ticket, self._ahead(ticket)):
-            ticket.decided(DEADLINE)
+            self._too_late(ticket)
         elif self.waiting < self._settings.queue:
             self._queues[ticket.rank].append(ticket)
         else:
@@ -76,13 +78,15 @@ class Admission:
             self._service[ticket.what] = _mean(self._service.get(ticket.what), seconds)
         self._next()
 
-    def give_up(self, ticket: Ticket) -> bool:
-        """It waits no longer, by its own choice; False where it does not wait any more."""
-        try:
+    def give_up(self, ticket: Ticket) -> None:
+        """It waits no longer, by its own choice, where it still does."""
+        with suppress(ValueError):
             self._queues[ticket.rank].remove(ticket)
-        except ValueError:
-            return False
-        return True
+
+    def expire(self, ticket: Ticket) -> None:
+        """Its patience is over: refuse it."""
+        self.give_up(ticket)
+        self._too_late(ticket)
 
     def patience(self, ticket: Ticket) -> float:
         """How long it may wait before it is refused."""
@@ -103,9 +107,19 @@ class Admission:
                 return
             ticket = queue.popleft()
             if self._hopeless(ticket, 0) and not active(self._settings, NO_SHEDDING):
-                ticket.decided(DEADLINE)
+                self._too_late(ticket)
             else:
                 self._start(ticket)
+
+    def _too_late(self, ticket: Ticket) -> None:
+        """Refuse it, and with it who is less important and has no more time: they all are behind it."""
+        ticket.decided(DEADLINE)
+        if active(self._settings, NO_SHEDDING) or active(self._settings, SHEDS_HIGH_FIRST):
+            return
+        for queue in self._queues[ticket.rank + 1 :]:
+            for other in [other for other in queue if other.allowed <= ticket.allowed]:
+                queue.remove(other)
+                other.decided(PRIORITY)
 
     def _replace(self, ticket: Ticket) -> None:
         """The queue is full: the youngest of the lowest priority leaves, be it the one that comes."""

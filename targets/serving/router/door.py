@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from targets.serving.router.admission import DEADLINE, Admission, Ticket
+from targets.serving.router.admission import Admission, Ticket
 from targets.serving.router.asked import Asked
 from targets.serving.router.facts import Facts
 from targets.serving.router.meters import Meters
@@ -64,9 +64,10 @@ class Door:
             try:
                 await asyncio.wait([decided], timeout=max(self.admission.patience(ticket), 0.0))
             except asyncio.CancelledError:
-                if not self.admission.give_up(ticket) and decided.result() is None:
+                self.admission.give_up(ticket)
+                if decided.done() and decided.result() is None:
                     self.admission.leave(ticket, measured=False)
                 raise
-        if not decided.done() and self.admission.give_up(ticket):
-            return ticket, DEADLINE
+        if not decided.done():
+            self.admission.expire(ticket)
         return ticket, decided.result()

@@ -62,8 +62,8 @@ class Tries:
         return result._replace(kind=Kind.LATE, reason="no time is left")
 
     async def _attempt(self, one: One, replica: Replica, attempts: Attempts, limit: float) -> Result:
-        for _ in range(LAYERS - 1 if active(self._settings, RETRY_STORM) else 0):
-            result = await one(replica, attempts.begin(), limit)
-            if not result.again:
-                return result
-        return await one(replica, attempts.begin(), limit)
+        storm = active(self._settings, RETRY_STORM)
+        result = await one(replica, attempts.begin(), limit / LAYERS if storm else limit)
+        while storm and result.again and attempts.made % LAYERS:
+            result = await one(replica, attempts.begin(), limit / LAYERS)
+        return result

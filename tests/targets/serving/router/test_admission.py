@@ -116,10 +116,21 @@ def test_a_slow_time_does_not_lock_everybody_out() -> None:
 def test_one_that_gives_up_waits_no_more() -> None:
     hall = full()
     hall.come("c")
-    assert hall.admission.give_up(hall.tickets["c"])
-    assert not hall.admission.give_up(hall.tickets["c"])
+    for _ in range(2):
+        hall.admission.give_up(hall.tickets["c"])
     hall.go("a")
     assert "c" not in hall.decided
+
+
+def test_where_somebody_important_waited_in_vain_nobody_less_important_waits_on() -> None:
+    hall = full(queue=9)
+    for name, priority, within in (("n", "normal", 1.0), ("l1", "low", 1.0), ("l2", "low", 5.0), ("h", "high", 1.0)):
+        assert hall.come(name, priority, within=within) == "waits"
+    hall.admission.expire(hall.tickets["n"])
+    assert hall.decided["n"] == "deadline"
+    assert hall.decided["l1"] == "priority"
+    assert "l2" not in hall.decided  # it has more time
+    assert "h" not in hall.decided
 
 
 def test_patience_ends_before_the_deadline() -> None:
