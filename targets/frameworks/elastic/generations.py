@@ -57,6 +57,7 @@ def lead(control: dist.Store) -> int:
         _, status = os.waitpid(as_fork(lambda number=generation: first_rank(number)), 0)  # type: ignore[misc]
         if status:
             emit("failure.detected", member="rank-1", reason="did not come", **{"class": "hang"})
+    control.wait(["late/over"], timedelta(seconds=120))  # however rank 1 of the second generation fared
     end_job(control, SETTINGS["steps"], failed="rank 0 ended with an error" if status else "")
     return 0
 
@@ -104,7 +105,12 @@ def main() -> int:
     if index() == 0:
         return lead(control)
     hello(ME, role="worker", node=NODE, rank=1)
-    return follow(control, (1, 2) if index() == 1 else (3,))
+    if index() == 2:
+        return follow(control, (3,))
+    try:
+        return follow(control, (1, 2))
+    finally:
+        control.set("late/over", "")
 
 
 if __name__ == "__main__":

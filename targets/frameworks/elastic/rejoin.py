@@ -76,7 +76,7 @@ def train(replica: Replica, epoch: int) -> None:
 
 def regroup(control: dist.Store, epoch: int, rank: int) -> None:
     store = dist.PrefixStore(f"epoch-{epoch}", control)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=10))
 
 
 def share(replica: Replica, rank: int, epoch: int) -> None:
@@ -106,7 +106,7 @@ def lead(control: dist.Store) -> None:
             train(replica, epoch)
         except RuntimeError as error:
             emit("failure.detected", member="replica-1", reason=str(error)[:120], **{"class": "fail-stop"})
-            dist.destroy_process_group()
+            dist.destroy_process_group()  # may last as long as the group's timeout: a thread of gloo still waits
         else:
             return end_job(control, replica.step)
     return end_job(control, replica.step, failed="replica 1 died too often")

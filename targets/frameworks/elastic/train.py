@@ -10,6 +10,7 @@ import ctypes
 import os
 import signal
 import time
+import traceback
 from datetime import timedelta
 
 import torch
@@ -69,7 +70,8 @@ def main() -> None:
             reason=str(error)[:120],
             **{"class": "fail-stop"},
         )
-        raise
+        traceback.print_exc()
+        os._exit(1)  # an orderly exit waits for a thread of gloo, which may still wait for the peer
     dist.destroy_process_group()
 
 
