@@ -55,6 +55,9 @@ class Router:
         self._budget = Budget(ratio=settings.retry_ratio, burst=settings.retry_burst)
         self._sessions = Sessions(settings.session_idle * 10, time.monotonic)
         self._lag = Lag(time.monotonic)
+        self._begun = (
+            False  # whether all replicas have been waited for: the first clients are not for the first replica
+        )
         self._log = Log(place.member)
         self.front = Front(settings, self._drain, self.tracing, self._log, self._meters)
         self._connect()
@@ -92,7 +95,8 @@ class Router:
         if self._drain.draining:
             return answer(503, {"ready": False, "reason": "draining"}, {DRAINING: "1"})
         fit = [replica.name for replica in self.fleet.rotation]
-        return answer(200 if fit else 503, {"ready": bool(fit), "rotation": fit})
+        well = bool(fit) and self._begun
+        return answer(200 if well else 503, {"ready": well, "rotation": fit})
 
     async def _correct(self, _: web.BaseRequest) -> web.Response:
         """Through a replica, as a request would go."""
@@ -157,6 +161,7 @@ class Router:
         with suppress(TimeoutError):
             async with asyncio.timeout(ALL):
                 await self._rotation(self._settings.replicas)
+        self._begun = True
         self._facts.emit("serving.ready", replicas=[r.name for r in self.fleet.replicas if r.out is None])
 
     async def _rotation(self, least: int) -> None:
