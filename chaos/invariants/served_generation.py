@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
 from chaos.serving import RACE, Request, service
-from chaos.training import few
+from chaos.training import few, generations_before
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -15,11 +15,11 @@ class ServedGeneration(Invariant, frozen=True, kw_only=True):
     """Every answer comes from a generation that was committed before; what is served never goes back.
 
     Judged from `checkpoint.committed`, `replica.ready` and the generation and digest of each answer. A replica never
-    becomes ready with an older generation than before, not even as a new process, and gives no older answers to
-    requests that began later; the replicas together give none once `within` has passed since a newer one was served.
-    A session may stay with the generation of its first turn. Weights are told by their digest, which is that of the
-    commit: other ones under the same number were never committed. With `newer: required` a run in which
-    only one generation was served is unknown.
+    becomes ready with an older generation than before, and as a new process with none but the newest that was committed
+    when it began to load and that nobody found damaged; it gives no older answers to requests that began later, and the
+    replicas together give none once `within` has passed since a newer one was served. A session may stay with the
+    generation of its first turn. Weights are told by their digest, which is that of the commit: other ones under the
+    same number were never committed. With `newer: required` a run in which only one generation was served is unknown.
     """
 
     id: ClassVar[str] = "S9"
@@ -38,6 +38,7 @@ class ServedGeneration(Invariant, frozen=True, kw_only=True):
         broken = (
             self._uncommitted(commits, ready, answers)
             or _went_back(ready)
+            or _old_start(history)
             or _other_weights(commits, ready, answers)
             or _older_answer(ready, free)
             or self._behind(free)
@@ -96,6 +97,24 @@ def _went_back(ready: list[Event]) -> Verdict | None:
                 (before.seq, event.seq),
             )
         newest[replica] = event
+    return None
+
+
+def _old_start(history: History) -> Verdict | None:
+    """A new process that serves something else than the newest whole generation."""
+    firsts = [x.ready for lives in service(history).lives.values() for x in lives if x.ready is not None]
+    for ready in sorted(firsts, key=lambda e: e.seq):
+        loading = history.last("replica.loading", before=ready.seq, replica=ready.get("replica"))
+        since = loading.t if loading is not None else ready.t
+        ((_, good),) = generations_before(history, [ready.seq])
+        newer = [e for g, e in good.items() if g > (ready.get("generation") or 0) and e.t < since - RACE]
+        if newer:
+            newest = max(newer, key=lambda e: e.get("generation"))
+            return failed(
+                f"{ready.get('replica')} started with generation {ready.get('generation')}, though "
+                f"{newest.get('generation')} had been committed {since - newest.t:.1f} s before it began to load",
+                sorted((newest.seq, ready.seq)),
+            )
     return None
 
 

@@ -25,9 +25,9 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     """Requests that cannot be served are refused early and by priority; one request makes few attempts.
 
     Judged from `request.shed`, `attempt.completed` and what clients saw. Of an overload (something was shed, or the
-    deadline ended what nobody refused; not what its client kept back until then, nor while a fault stood): each refusal
-    comes before the share `early` of the deadline has passed; at most the share `late` of the requests meanwhile ends
-    by its deadline instead; and no request is shed while one of lower priority waits, that is served afterwards (more
+    deadline ended what nobody refused; not what its client kept back until then, nor while a fault stood): at most the
+    share `late` of the requests meanwhile ends by its deadline, and no more are refused only after the share `early`
+    of it has passed; no request is shed while one of lower priority waits, that is served afterwards (more
     than the share `inverted` of them). Of retries: no request is tried more than `attempts` times, and in no `window`
     are there more than `amplification` attempts for each request; a refusal by one that drains is none. Of misses
     (`features.rebuilt`): no replica asks the source again for what it is already asking for (more than the share
@@ -78,7 +78,7 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
                 few([s for r in slow[:6] for s in r.seqs()]),
             )
         return (
-            self._late_refusal(shed)
+            self._late_refusal(shed, len(meanwhile))
             or self._inversion(view, shed)
             or _Judged(
                 f"{len(shed)} of {len(meanwhile)} requests were shed early ({_counted(shed)}), "
@@ -92,14 +92,14 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         waited = 0.0 if request.arrived is None else request.arrived - request.began
         return request.unsent or waited > self.early * float(request.fact("deadline") or float("inf"))
 
-    def _late_refusal(self, shed: list[Request]) -> Verdict | None:
+    def _late_refusal(self, shed: list[Request], meanwhile: int) -> Verdict | None:
         late = [r for r in shed if _refused_after(r) > self.early * float(r.fact("deadline") or float("inf"))]
-        if len(late) <= self.late * len(shed):
+        if len(late) <= self.late * meanwhile:
             return None
         worst = max(late, key=_refused_after)
         return failed(
-            f"{len(late)} of {len(shed)} refusals came late: request {worst.id} was told after "
-            f"{_refused_after(worst):.2f} s, its deadline was {worst.fact('deadline'):g} s",
+            f"{len(late)} of {len(shed)} refusals came late, among {meanwhile} requests: request {worst.id} was told "
+            f"after {_refused_after(worst):.2f} s, its deadline was {worst.fact('deadline'):g} s",
             few(worst.seqs()),
         )
 

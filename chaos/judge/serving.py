@@ -66,6 +66,7 @@ class _Dent(msgspec.Struct, frozen=True, kw_only=True):
     """What clients noticed of the faults of an episode."""
 
     faults: list[Struck]
+    until: float  # the next fault, or the end of the load
     first: Request | None = None  # that suffered
     back: Request | None = None  # the first one after it was over; None: it never was
 
@@ -127,7 +128,7 @@ def _dents(
         line = _Line([r for r in asked if group[0].injecting.t <= r.ended < end], degraded)
         last = line.last_dent(limit)
         if last is None:
-            found.append(_Dent(faults=group))
+            found.append(_Dent(faults=group, until=end))
             group = []
             continue
         good = line.first_good(last)
@@ -136,7 +137,7 @@ def _dents(
             continue  # the next fault struck before it was over
         first = next(i for i, bad in enumerate(line.bad) if bad)
         back = line.requests[good] if good is not None and lasting else None
-        found.append(_Dent(faults=group, first=line.requests[first], back=back))
+        found.append(_Dent(faults=group, until=end, first=line.requests[first], back=back))
         group = []
     return found
 
@@ -170,7 +171,7 @@ def _recovery(view: Service, dent: _Dent) -> Recovery:
 def _sign(view: Service, dent: _Dent, hit: Sequence[str]) -> Event | None:
     """The first sign that the service knows of it."""
     fault = dent.faults[0]
-    events = [e for e in view.history.of(*_SIGNS) if e.seq > fault.injecting.seq and e.t <= view.over]
+    events = [e for e in view.history.of(*_SIGNS) if e.seq > fault.injecting.seq and e.t <= dent.until]
     if hit and not any(view.shared(f) for f in dent.faults):
         events = [e for e in events if e.kind == "replica.ejected" and e.get("replica") in hit]
     return next(iter(events), None)

@@ -158,7 +158,7 @@ class TestShedNotAmplify:
     def test_a_refusal_that_comes_late_fails(self) -> None:
         verdict = SHEDS.check(self.overload(waited=0.7).close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "20 of 20 refusals came late" in verdict.reason
+        assert "20 of 20 refusals came late, among" in verdict.reason
 
     def waiting(self, priority: str, other: str, **more: Any) -> Stack:
         """One is shed while another one waits that is served."""

@@ -58,6 +58,28 @@ class TestServedGeneration:
         assert verdict.outcome is Outcome.FAIL
         assert "replica-1 went back from generation 2 to 1" in verdict.reason
 
+    @pytest.mark.parametrize(("damaged", "outcome"), [(False, Outcome.FAIL), (True, Outcome.PASS)])
+    def test_a_process_starts_with_the_newest_one_that_is_whole(self, damaged: bool, outcome: Outcome) -> None:
+        stack = Stack().open().serve(30)
+        stack.publish(2)
+        stack.kill("replica-1")
+        stack.wait(1.0)
+        if damaged:
+            stack.add("checkpoint.damaged", "replica-1", generation=2, name="replica-1", reason="digest")
+        stack.boot("replica-1", 1)
+        verdict = SERVED.check(stack.serve(30).close().history)
+        assert verdict.outcome is outcome
+        assert damaged or "replica-1 started with generation 1, though 2 had been committed" in verdict.reason
+
+    def test_one_that_is_committed_while_it_loads_may_wait(self) -> None:
+        stack = Stack().open().serve(30)
+        stack.kill("replica-1")
+        stack.add("member.started", "replica-1", member="replica-1", role="replica", node="r1", pid=999)
+        stack.add("replica.loading", "replica-1", replica="replica-1", generation=1)
+        stack.publish(2)
+        stack.wait(1.0).add("replica.ready", "replica-1", replica="replica-1", generation=1, digest="m1", address="a")
+        assert SERVED.check(stack.serve(30).close().history).outcome is Outcome.PASS
+
     def test_an_old_answer_of_a_replica_that_was_ready_with_a_newer_one_fails(self) -> None:
         stack = self.newer()
         stack.ask(("replica-1", 200), generation=1)

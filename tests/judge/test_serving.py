@@ -130,6 +130,14 @@ class TestMeasure:
         recovery = only(stack.serve(60).close())
         assert recovery.evidence["detect"] == seq
 
+    def test_what_the_next_fault_is_noticed_by_is_no_sign_of_the_first(self) -> None:
+        stack = Stack().open().serve(60)
+        stack.fault("checkpoint.corrupt")
+        killed(stack.serve(60)).eject("replica-1")
+        first, second = measure(stack.serve(60, "replica-0").close().history)
+        assert (first.need, first.detect) == (Need.NONE, None)
+        assert second.detect is not None
+
     def test_the_ejection_of_another_one_is_no_detection(self) -> None:
         stack = killed()
         stack.eject("replica-2")
