@@ -5,8 +5,8 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from chaos.api import Selector
-from chaos.errors import HealFailed, NotLanded
+from chaos.api import Member, Programs, Selector
+from chaos.errors import HealFailed, NotLanded, Unsupported
 from chaos.faults.process.freeze import Freeze
 from chaos.faults.process.kill import Kill
 from chaos.faults.process.kill_agent import KillAgent
@@ -110,6 +110,35 @@ async def test_a_preemption_that_is_cancelled_kills_at_once(target: FakeTarget, 
             raise AssertionError("landed although it was cancelled")
     assert anyio.current_time() - began == 1.0
     assert target.state(target.member("worker-n1")) == "X"
+
+
+class Nursery(FakeTarget):
+    """One that starts members again, those that it knows."""
+
+    def programs(self, node: str | None = None) -> tuple[str, ...]:
+        return ("worker-n1",)
+
+    async def start_again(self, name: str) -> Member:
+        await anyio.lowlevel.checkpoint()
+        assert self.state(self.member(name)) == "X"
+        return self.restart(name)
+
+
+async def test_a_rolling_restart_starts_anew_who_has_gone(hit: Hit) -> None:
+    target, fault = Nursery(), Preempt(members=RANK_1, grace=5.0, again=True)
+    before = target.member("worker-n1")
+    assert fault.needs() == (Programs,)
+    async with fault.inject(target, *hit(fault, target)):
+        assert target.state(before) == "X"
+    assert target.member("worker-n1").pid != before.pid
+
+
+async def test_nobody_is_told_to_go_whom_the_harness_cannot_start_again(hit: Hit) -> None:
+    target, fault = Nursery(), Preempt(members=NODE_1, grace=5.0, again=True)
+    with pytest.raises(Unsupported, match="did not start agent-n1"):
+        async with fault.inject(target, *hit(fault, target)):
+            raise AssertionError("landed")
+    assert target.state(target.member("worker-n1")) == "S"
 
 
 async def test_killing_an_agent_leaves_its_workers_and_tells_how_they_are(target: FakeTarget, hit: Hit) -> None:

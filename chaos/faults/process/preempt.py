@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Literal
 
 import anyio
 
-from chaos.api import JSON, Duration, Fault, Landing, Member, Selection, Selector, Signals
-from chaos.errors import NotLanded
+from chaos.api import JSON, Duration, Fault, Landing, Member, Programs, Selection, Selector, Signals
+from chaos.errors import HealFailed, NotLanded, Unsupported
 from chaos.faults.process._signals import GONE, members_of, prove, send
+
+STARTS_WITHIN = 20.0  # seconds
 
 
 class Preempt(Fault[Signals], frozen=True, kw_only=True):
     """Tell members to go with a signal, SIGTERM unless said, and end those still there after `grace` with SIGKILL.
 
+    With `again` the harness starts each anew once it has gone, as a rolling restart does; it must have started it
+    before.
+
     Proof: each process has ended; who went by itself, and when.
 
-    Heal: none. SIGKILL comes even to a run that is
-    aborted meanwhile.
+    Heal: none; with `again`, new processes. SIGKILL comes even to a run that is aborted meanwhile.
     """
 
     fidelity = (
@@ -32,12 +36,18 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
     members: Selector
     grace: Duration = 30.0
     signal: Literal["TERM", "INT"] = "TERM"
+    again: bool = False
+
+    def needs(self) -> tuple[type, ...]:
+        return (Programs,) if self.again else ()
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 
     @asynccontextmanager
     async def inject(self, target: Signals, *hit: Selection) -> AsyncIterator[Landing]:
+        if self.again:
+            _can_start(target, members_of(hit[0]))
         began = anyio.current_time()
         notice = signal.Signals[f"SIG{self.signal}"]
         reached = await send(target, members_of(hit[0]), notice)
@@ -65,3 +75,21 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
             note(member, "SIGKILL")
         members = [{"member": m.name, "pid": m.pid, **went[m.pid]} for m in reached]
         yield Landing({"grace": self.grace, "members": members})
+        if self.again:
+            await _start(target, reached)
+
+
+def _can_start(target: Signals, members: Sequence[Member]) -> None:
+    known = target.programs() if isinstance(target, Programs) else ()
+    if strangers := [m.name for m in members if m.name not in known]:
+        raise Unsupported(f"the harness did not start {', '.join(strangers)}, so it cannot do so again")
+
+
+async def _start(target: Signals, members: Sequence[Member]) -> None:
+    assert isinstance(target, Programs)
+    try:
+        with anyio.fail_after(STARTS_WITHIN, shield=True):
+            for member in members:
+                await target.start_again(member.name)
+    except (NotLanded, TimeoutError) as error:
+        raise HealFailed(f"not all were started again: {error}", "end the run") from error
