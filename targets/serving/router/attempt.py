@@ -84,6 +84,8 @@ class Attempter:
             sent = {ID: asked.id, PRIORITY: asked.priority, ATTEMPT: str(number), PARENT: header(span), **headers}
             result = await self._guarded(self._urls[replica, asked.what], body, sent, patience, reader)
             _describe(span, result)
+        if result.kind is Kind.ANSWER:
+            patience.heard()
         result = result._replace(seconds=time.monotonic() - began, attempts=number)
         fair = limit >= FAIR * usual + self._lag.since(began)
         self._learn(replica, result, trial=trial, fair=fair)
@@ -141,6 +143,7 @@ async def _stream(response: aiohttp.ClientResponse, patience: Patience, reader: 
     """Hand on the lines as they come."""
     reader.opened(response.headers)
     while content := await response.content.readline():
+        patience.heard()
         patience.renew(None)  # how fast the client reads is not the replica's doing
         limit = await reader.take(content)
         if limit is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import aiohttp
 
@@ -36,16 +35,20 @@ class Polls:
         due = loop.time()
         excused = 0
         while True:
-            began = time.monotonic()
+            began = loop.time()
             finding, broken = await self._ask(replica)
-            late = self._lag.since(began) > SLACK * self._settings.health_timeout
-            if finding.missed and not finding.answered and not broken and late and excused < EXCUSED:
+            if not finding.answered and self._excuses(replica, began, excused):
                 excused += 1
-                continue
-            excused = 0
-            self._fleet.observe(replica, finding, broken=broken)
+            else:
+                excused = 0
+                self._fleet.observe(replica, finding, broken=broken)
             due = max(due + self._settings.health_every, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    def _excuses(self, replica: Replica, began: float, times: int) -> bool:
+        """Whether silence since `began` says nothing: it answered others meanwhile, or it was we who were late."""
+        late = self._lag.since(began) > SLACK * self._settings.health_timeout
+        return replica.answered >= began or (late and times < EXCUSED)
 
     async def _ask(self, replica: Replica) -> tuple[Finding, bool]:
         """The first level that is missed, and whether the connection broke."""

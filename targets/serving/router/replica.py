@@ -21,6 +21,7 @@ class Replica:
         self.out: str | None = "new"  # why it is not in rotation
         self.outstanding = 0
         self.chosen = 0  # when, in the order of choices
+        self.answered = float("-inf")  # when it last answered a request, or went on with a stream
         self.waiting: set[Patience] = set()
 
     @property
@@ -66,6 +67,10 @@ class Patience:
         """Wait so long from now; None: for as long as it takes."""
         if not self._over:
             self.timeout.reschedule(None if seconds is None else self._loop.time() + max(seconds, 0.0))
+
+    def heard(self) -> None:
+        """The replica said something."""
+        self._replica.answered = self._loop.time()
 
     def end(self) -> None:
         """Wait no longer."""

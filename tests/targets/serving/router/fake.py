@@ -23,6 +23,7 @@ class FakeReplica:
     def __init__(self, index: int, address: Address) -> None:
         self.name, self.address = f"replica-{index}", address
         self.levels = {"live": True, "ready": True, "correct": True}
+        self.silent: set[str] = set()  # levels that get no answer
         self.status = 200  # of `/rank` and `/generate`
         self.headers: dict[str, str] = {}  # of what is not 200
         self.seconds = 0.0  # that a ranking takes
@@ -55,6 +56,8 @@ class FakeReplica:
         await self.runs.wait()
         path = request.path
         if path[1:] in self.levels:
+            if path[1:] in self.silent:
+                await asyncio.Event().wait()
             if path == "/ready" and self.draining:
                 return web.Response(status=503, headers={"x-draining": "1"})
             return web.json_response({path[1:]: self.levels[path[1:]]}, status=200 if self.levels[path[1:]] else 503)

@@ -80,6 +80,21 @@ def test_a_frozen_replica_costs_its_clients_only_time() -> None:
     on_stage(test)
 
 
+def test_who_answers_clients_is_not_dead_for_missing_a_poll() -> None:
+    async def test(here: Stage) -> None:
+        busy = here.replicas[0]
+        busy.silent.add("correct")
+        async with asyncio.timeout(5):
+            for _ in range(100):
+                await here.rank()
+                await asyncio.sleep(0.01)
+        assert here.facts.of("replica.ejected") == []
+        assert busy.times("/rank") > 10
+        assert (await here.until("replica.ejected"))["replica"] == busy.name  # once it answers nobody
+
+    on_stage(test)
+
+
 def test_who_waits_for_a_replica_that_is_ejected_waits_no_longer() -> None:
     async def test(here: Stage) -> None:
         for replica in here.replicas:
