@@ -162,7 +162,7 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         twice: list[tuple[Event, Event]] = []
         for event in sorted(rebuilt, key=lambda e: e.t):
             key = event.get("replica"), event.get("user")
-            if (before := until.get(key)) is not None and event.t - float(event.get("waited") or 0.0) < before.t:
+            if (before := until.get(key)) is not None and event.t - float(event.get("seconds") or 0.0) < before.t:
                 twice.append((before, event))
             until[key] = event
         if len(twice) > self.inverted * len(rebuilt):

@@ -222,8 +222,8 @@ class TestShedNotAmplify:
 
     def rebuilt(self, *fetched: tuple[str, int, float]) -> Stack:
         stack = Stack().open().serve(9)
-        for replica, user, waited in fetched:
-            stack.wait(0.1).add("features.rebuilt", "store", replica=replica, user=user, waited=waited, asked=1)
+        for replica, user, seconds in fetched:
+            stack.wait(0.1).add("features.rebuilt", "store", replica=replica, user=user, seconds=seconds, asked=1)
         return stack.serve(9).close()
 
     def test_what_is_being_fetched_already_is_fetched_once(self) -> None:

@@ -33,7 +33,14 @@ class Source:
                 waited = time.monotonic() - began
                 await asyncio.sleep(self._settings.source_seconds)
                 written = features.written(self._settings.seed, user)
-                inside.emit("features.rebuilt", user=user, replica=replica, waited=round(waited, 6), asked=self._asked)
+                inside.emit(
+                    "features.rebuilt",
+                    user=user,
+                    replica=replica,
+                    waited=round(waited, 6),
+                    seconds=round(time.monotonic() - began, 6),
+                    asked=self._asked,
+                )
         finally:
             self._asked -= 1
         with suppress(RedisError, OSError):  # the answer is good whether or not the store has it again
