@@ -6,11 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from signal import SIGTERM
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
-from targets.serving.local import _addresses, main
+from targets.serving.local import _addresses, main, stack
+from targets.serving.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,3 +52,28 @@ def test_a_setting_that_does_not_exist_is_a_mistake(capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit):
         main(["--set", "speed=9"])
     assert "speed" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_one_id_leads_through_router_replica_and_logs() -> None:
+    settings = Settings(replicas=1, store="embedded", deadline=20.0)
+    with stack(settings, lambda *_: None) as running:
+        running.start(load=False)
+        router, replica = f"http://{running.nodes['gw']}:8000", f"http://{running.nodes['r0']}:8100"
+        request = Request(f"{router}/rank", b'{"user": 1, "items": [1, 2, 3]}', {"x-request-id": "first-of-all"})
+        with urlopen(request, timeout=30) as answer:
+            assert len(json.load(answer)["scores"]) == 3
+        spans = [_spans(f"{at}/trace/first-of-all") for at in (router, replica)]
+        attempt = next(span for span in spans[0] if span["name"] == "attempt")
+        assert attempt["span"] in {span["parent"] for span in spans[1]}
+        running.signal("router", SIGTERM)
+        assert running.wait("router") == 0
+        logged = [running.log(member) for member in ("router", "replica-0")]
+    assert all('"request":"first-of-all"' in log for log in logged)
+
+
+def _spans(url: str) -> list[dict[str, Any]]:
+    with urlopen(url, timeout=30) as answer:
+        spans: list[dict[str, Any]] = json.load(answer)["spans"]
+        return spans
