@@ -10,10 +10,11 @@ from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
 from chaos.serving import RACE, Attempt, Request, Service, service
 from chaos.training import few
-from chaos.verdict import Verdict, failed, passed, unknown
+from chaos.verdict import Outcome, Verdict, failed, passed, unknown
 
 _RANKS = {"high": 2, "normal": 1, "low": 0}
 _ENOUGH = 20  # requests in a window, for a share of them to mean something
+_LOST = 0.05  # of the refusals, whose record may be lost with the end of the run
 
 
 class _Judged(NamedTuple):
@@ -48,12 +49,12 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     def check(self, history: History) -> Verdict:
         view = service(history)
         sides = {"overload": self._overload(view), "retries": self._retries(view), "misses": self._misses(view)}
-        found: list[_Judged] = []
-        for side in sides.values():
-            if isinstance(side, Verdict):
-                return side
-            if side is not None:
-                found.append(side)
+        found = [side for side in sides.values() if isinstance(side, _Judged)]
+        settled = [side for side in sides.values() if isinstance(side, Verdict)]
+        for outcome in (Outcome.FAIL, Outcome.UNKNOWN):
+            for verdict in settled:
+                if verdict.outcome is outcome:
+                    return verdict
         missing = [name for name, side in sides.items() if side is None]
         if self.judge in missing or not found:
             wanted = self.judge if self.judge in missing else "overload, nor retries, nor misses"
@@ -80,6 +81,7 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         return (
             self._late_refusal(shed, len(meanwhile))
             or self._inversion(view, shed)
+            or _untold(view, shed)
             or _Judged(
                 f"{len(shed)} of {len(meanwhile)} requests were shed early ({_counted(shed)}), "
                 f"{len(slow)} ran out of time",
@@ -191,6 +193,16 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
             if ratio > worst and len(ids) >= _ENOUGH:
                 worst, shown = ratio, (start, end + 1)
         return worst, attempts[shown[0] : shown[1]]
+
+
+def _untold(view: Service, shed: list[Request]) -> Verdict | None:
+    """Without who was shed when, and who waited meanwhile, nobody can say that the least important left first."""
+    silent = [r for r in shed if r.shed is None]
+    if len(silent) > _LOST * len(shed):
+        return unknown(f"{len(silent)} of {len(shed)} refusals are not on record", few(silent[0].seqs()))
+    if shed and not any(a.queued is not None for attempts in view.attempts.values() for a in attempts):
+        return unknown("nobody tells how long requests waited, so the order in which they were shed is not known")
+    return None
 
 
 def _ran_out(request: Request) -> bool:

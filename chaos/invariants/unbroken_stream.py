@@ -35,6 +35,8 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
                 return failed(f"stream {request.id} {said}{_whose(request)}", few(request.seqs()))
         if not streams:
             return unknown("no stream ended")
+        if untold := [r for r in streams if r.status == 200 and None in (r.fact("tokens"), r.fact("wanted"))]:
+            return unknown(f"{len(untold)} streams do not tell their tokens", few(untold[0].seqs()))
         cut = [r for r in streams if _cut(r)]
         if len(cut) > self.broken:
             first = cut[0]

@@ -196,6 +196,16 @@ class TestShedNotAmplify:
         stack.shed(priority="high", began=began + 0.2)
         assert SHEDS.check(stack.close().history).outcome is Outcome.PASS
 
+    def test_refusals_and_waits_that_nobody_told_leave_the_order_unknown(self) -> None:
+        stack = self.overload()
+        unseen = stack.copy().drop(lambda e: e.kind == "request.shed").close()
+        verdict = SHEDS.check(unseen.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "20 of 20 refusals are not on record" in verdict.reason
+        for event in stack.events:
+            event.data.pop("queued", None)  # type: ignore[attr-defined]
+        assert "nobody tells how long requests waited" in SHEDS.check(stack.close().history).reason
+
     def test_a_request_that_is_tried_too_often_fails(self) -> None:
         stack = Stack().open().serve(30)
         stack.ask(*[("replica-1", 500)] * 4, status=500)

@@ -218,6 +218,11 @@ class TestUnbrokenStream:
         assert "none that had to go on elsewhere" in verdict.reason
         assert STREAM.check(Stack().open().serve(9).close().history).outcome is Outcome.UNKNOWN
 
+    def test_streams_that_do_not_tell_their_tokens_are_unknown(self) -> None:
+        verdict = STREAM.check(self.moved(tokens=None).close().history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "1 streams do not tell their tokens" in verdict.reason
+
     def test_a_repetition_at_the_same_replica_or_before_the_first_token_is_no_failover(self) -> None:
         stack = Stack().open()
         stack.stream(("replica-1", 0), ("replica-2", 200), streamed=0)
