@@ -190,7 +190,8 @@ class Fleet:
             with self._facts.path("replica.return"):
                 self._forget(replica)
                 self._facts.emit("replica.returned", replica=replica.name, reason=back or before, errors=errors)
-        if now == "health" and before != now:
+        # One that drains ends what it has. A poll that it answered before it was told to leave may come in only now.
+        if now == "health" and before not in (now, "draining"):
             replica.abandon()
         if (before is None) != (now is None):
             self.changed.set()

@@ -8,7 +8,7 @@ import pytest
 
 from targets.serving.router.fleet import Fleet
 from targets.serving.router.health import Finding
-from targets.serving.router.replica import Replica
+from targets.serving.router.replica import Patience, Replica
 from targets.serving.settings import Address, Settings
 
 from .clock import Clock
@@ -113,6 +113,19 @@ def test_one_that_drains_is_sent_nothing_new() -> None:
     for _ in range(2):
         yard.poll(HIT, 1)
     assert len(yard.names) == 3
+
+
+@pytest.mark.anyio
+async def test_a_poll_from_before_its_drain_does_not_cut_what_it_still_streams() -> None:
+    yard = Yard()
+    with Patience(yard[1], 9.0) as patience:
+        yard.fleet.drains(yard[1], trial=yard.fleet.begin(yard[1]))
+        yard.poll(HIT, 1)
+        assert yard[1].out is not None
+        assert not patience.abandoned
+        yard.poll(Finding("ready", "draining", draining=True), 1)
+        yard.poll(Finding("live", "refused"), 1)
+        assert not patience.abandoned
 
 
 def test_failures_eject_an_outlier_and_a_trial_brings_it_back() -> None:
