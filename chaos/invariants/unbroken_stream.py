@@ -17,7 +17,8 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
     Judged from what the client read of each stream (`request.completed`: tokens, missing, repeated, gap) and from
     `session.resumed`. A stream that had begun and did not come to its end has lost tokens, whatever its status; up to
     `broken` of them are allowed. Needs a failover: of a stream between two of its tokens (`failover: stream`), or also
-    of a session between two turns (`any`). `recomputed` bounds the tokens that had to be computed again for one.
+    of a session between two turns (`any`). `recomputed` bounds the tokens that had to be computed again for one; `way`
+    is how at least one of them must have come back.
     """
 
     id: ClassVar[str] = "S10"
@@ -26,6 +27,7 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
     broken: int = 0
     recomputed: int | None = None
     failover: Literal["any", "stream"] = "any"
+    way: Literal["recompute", "checkpoint", "replica", "external"] | None = None
 
     def check(self, history: History) -> Verdict:
         view = service(history)
@@ -65,7 +67,9 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
                 f"{len(streams)} streams, none with a token lost or repeated, and none that had to go on elsewhere",
                 seqs,
             )
-        ways = sorted({str(r.fact("resumed")) for r in judged if r.fact("resumed")})
+        ways = sorted({str(r.fact("resumed")) for r in (*middle, *between) if r.fact("resumed")})
+        if self.way is not None and self.way not in ways:
+            return failed(f"no session came back by {self.way}, but by {listed(ways) or 'none'}", seqs)
         gaps = [float(r.fact("gap") or 0.0) for r in middle]
         longest = f", after at most {max(gaps):.2f} s" if gaps else ""
         return passed(

@@ -212,6 +212,13 @@ class TestUnbrokenStream:
         assert verdict.outcome is Outcome.FAIL
         assert "40 tokens of session s1 were computed again (recompute)" in verdict.reason
 
+    def test_the_way_that_is_asked_for_must_be_among_those_seen(self) -> None:
+        history = self.moved().close().history
+        assert UnbrokenStream(way="replica").check(history).outcome is Outcome.PASS
+        verdict = UnbrokenStream(way="external").check(history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "no session came back by external, but by replica" in verdict.reason
+
     def test_without_a_failover_or_a_stream_nothing_is_known(self) -> None:
         verdict = STREAM.check(control().history)
         assert verdict.outcome is Outcome.UNKNOWN
