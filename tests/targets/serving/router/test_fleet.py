@@ -116,6 +116,7 @@ def test_one_that_drains_is_sent_nothing_new() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_poll_from_before_its_drain_does_not_cut_what_it_still_streams() -> None:
     yard = Yard()
     with Patience(yard[1], 9.0) as patience:
