@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -115,18 +116,19 @@ def test_one_that_drains_is_sent_nothing_new() -> None:
     assert len(yard.names) == 3
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_poll_from_before_its_drain_does_not_cut_what_it_still_streams() -> None:
-    yard = Yard()
-    with Patience(yard[1], 9.0) as patience:
-        yard.fleet.drains(yard[1], trial=yard.fleet.begin(yard[1]))
-        yard.poll(HIT, 1)
-        assert yard[1].out is not None
-        assert not patience.abandoned
-        yard.poll(Finding("ready", "draining", draining=True), 1)
-        yard.poll(Finding("live", "refused"), 1)
-        assert not patience.abandoned
+def test_a_poll_from_before_its_drain_does_not_cut_what_it_still_streams() -> None:
+    async def run() -> None:
+        yard = Yard()
+        with Patience(yard[1], 9.0) as patience:
+            yard.fleet.drains(yard[1], trial=yard.fleet.begin(yard[1]))
+            yard.poll(HIT, 1)
+            assert yard[1].out is not None
+            assert not patience.abandoned
+            yard.poll(Finding("ready", "draining", draining=True), 1)
+            yard.poll(Finding("live", "refused"), 1)
+            assert not patience.abandoned
+
+    asyncio.run(run())
 
 
 def test_failures_eject_an_outlier_and_a_trial_brings_it_back() -> None:
