@@ -19,7 +19,8 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
 
     Judged from `drain.begun` and `drain.ended` with the attempts (of a replica) or requests (of the router) in between.
     What was in flight must succeed where it was; what is asked of it later must be refused (503, draining), and
-    nobody may ask it any more once `within` has passed; a request that was refused so must succeed elsewhere. The
+    nobody may ask it any more once `within` has passed; a request that was refused so must succeed elsewhere. One that
+    was sent within `within` before may have been on its way, and be refused as well. The
     drain must be over within `limit`, with nothing cut and exit code 0. A drain with nothing in flight shows nothing.
     """
 
@@ -85,7 +86,8 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
     def _replica(self, view: Service, drain: Drain) -> Verdict | None:
         begun, until = drain.begun.t, min(drain.until, view.over)
         mine = [a for a in view.attempts.get(drain.member, ()) if a.ended > begun and a.began < until]
-        if lost := [a for a in mine if a.began < begun and (a.failed or a.draining)]:
+        here = begun - self.within  # what was sent before was surely there
+        if lost := [a for a in mine if (a.failed and a.began < begun) or (a.draining and a.began < here)]:
             return self._lost(drain, lost)
         late = [a for a in mine if a.began > begun + RACE]
         if taken := [a for a in late if a.status == 200]:

@@ -37,15 +37,23 @@ class TestCleanDrain:
         assert verdict.outcome is Outcome.PASS
         assert "1 drains lost nothing: replica-1 ended 1 requests in flight" in verdict.reason
 
-    @pytest.mark.parametrize("flight", [0, 500, -503])
-    def test_a_request_in_flight_that_is_lost_fails_even_if_it_was_saved_elsewhere(self, flight: int) -> None:
+    @pytest.mark.parametrize(("flight", "ago"), [(0, 0.1), (500, 0.1), (-503, 1.1)])
+    def test_a_request_in_flight_that_is_lost_fails_even_if_it_was_saved_elsewhere(
+        self, flight: int, ago: float
+    ) -> None:
         stack = Stack().open().serve(30)
-        began = stack.t - 0.1
+        began = stack.t - ago
         stack.add("drain.begun", "replica-1", member="replica-1", in_flight=1, streams=0)
-        stack.ask(("replica-1", flight), ("replica-0", 200), began=began, seconds=0.3)
+        stack.ask(("replica-1", flight), ("replica-0", 200), began=began, seconds=ago + 0.2)
         verdict = DRAIN.check(self.gone(stack).serve(9, "replica-0").close().history)
         assert verdict.outcome is Outcome.FAIL
         assert "1 requests in flight were lost when replica-1 was told to stop" in verdict.reason
+
+    def test_one_that_was_on_its_way_may_be_refused_and_served_elsewhere(self) -> None:
+        stack = self.draining()
+        stack.ask(("replica-1", -503), ("replica-0", 200), began=stack.t - 0.25, seconds=0.3)
+        verdict = DRAIN.check(self.gone(stack).serve(9, "replica-0").close().history)
+        assert verdict.outcome is Outcome.PASS
 
     def test_a_new_request_that_is_taken_fails(self) -> None:
         stack = self.draining().wait(0.2)
