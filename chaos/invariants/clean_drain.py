@@ -11,6 +11,7 @@ from chaos.serving import RACE, Attempt, Drain, Request, Service, service
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_PATIENCE = 0.4  # of the deadline: a shorter attempt that broke off was cut
 _TOLD = ("process.preempt",)  # faults that tell a member to stop
 
 
@@ -18,10 +19,10 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
     """A member that is told to stop ends what is in flight, takes nothing new, and exits; no client notices.
 
     Judged from `drain.begun` and `drain.ended` with the attempts (of a replica) or requests (of the router) in between.
-    What was in flight must succeed where it was; what is asked of it later must be refused (503, draining), and
-    nobody may ask it any more once `within` has passed; a request that was refused so must succeed elsewhere. One that
-    was sent within `within` before may have been on its way, and be refused as well. The
-    drain must be over within `limit`, with nothing cut and exit code 0. A drain with nothing in flight shows nothing.
+    What was in flight must succeed where it was, unless its time ran out; what is asked of it later must be refused
+    (503, draining), and nobody may ask it any more once `within` has passed; a request that was refused so must succeed
+    elsewhere. One that was sent within `within` before may have been on its way, and be refused as well. The drain must
+    be over within `limit`, with nothing cut and exit code 0. A drain with nothing in flight shows nothing.
     """
 
     id: ClassVar[str] = "S5"
@@ -87,7 +88,8 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
         begun, until = drain.begun.t, min(drain.until, view.over)
         mine = [a for a in view.attempts.get(drain.member, ()) if a.ended > begun and a.began < until]
         here = begun - self.within  # what was sent before was surely there
-        if lost := [a for a in mine if (a.failed and a.began < begun) or (a.draining and a.began < here)]:
+        cut = [a for a in mine if a.failed and a.began < begun and not _gave_up(view, a)]
+        if lost := [*cut, *(a for a in mine if a.draining and a.began < here)]:
             return self._lost(drain, lost)
         late = [a for a in mine if a.began > begun + RACE]
         if taken := [a for a in late if a.status == 200]:
@@ -146,6 +148,12 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
         if view.role(drain.member) == "router":
             return [r.attempts[-1].seq for r in self._open(view, drain)]
         return [a.seq for a in view.attempts.get(drain.member, ()) if a.began < begun < a.ended]
+
+
+def _gave_up(view: Service, attempt: Attempt) -> bool:
+    """Whether it lasted so long that the router will have given it up by itself, as it does when it is not draining."""
+    deadline = float(view.requests[attempt.request].fact("deadline") or math.inf)
+    return attempt.status == 0 and attempt.ended - attempt.began > _PATIENCE * deadline
 
 
 def _arrived(request: Request) -> float:

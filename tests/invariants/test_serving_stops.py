@@ -55,6 +55,14 @@ class TestCleanDrain:
         verdict = DRAIN.check(self.gone(stack).serve(9, "replica-0").close().history)
         assert verdict.outcome is Outcome.PASS
 
+    def test_one_that_ran_out_of_time_meanwhile_was_not_lost(self) -> None:
+        stack = Stack().open().serve(30)
+        began = stack.t - 0.1
+        stack.add("drain.begun", "replica-1", member="replica-1", in_flight=2, streams=0)
+        stack.ask(("replica-1", 200), began=began, seconds=0.3)
+        stack.ask(("replica-1", 0), ("replica-0", 200), began=began, seconds=0.5)
+        assert DRAIN.check(self.gone(stack).serve(9, "replica-0").close().history).outcome is Outcome.PASS
+
     def test_a_new_request_that_is_taken_fails(self) -> None:
         stack = self.draining().wait(0.2)
         stack.ask(("replica-1", 200))
