@@ -87,14 +87,15 @@ class FakeLine:
 
     async def send(self, data: bytes) -> None:
         await anyio.lowlevel.checkpoint()
-        head, _, rest = data.partition(b"\r\n")
-        words = []
-        for _ in range(int(head[1:])):
-            size, _, rest = rest.partition(b"\r\n")
-            words.append(rest[: int(size[1:])])
-            rest = rest[int(size[1:]) + 2 :]
-        answer = self._store.obey(words)
-        self._answers += [answer[:3], answer[3:]]
+        while data:
+            head, _, data = data.partition(b"\r\n")
+            words = []
+            for _ in range(int(head[1:])):
+                size, _, data = data.partition(b"\r\n")
+                words.append(data[: int(size[1:])])
+                data = data[int(size[1:]) + 2 :]
+            answer = self._store.obey(words)
+            self._answers += [answer[:3], answer[3:]]
 
     async def receive(self, within: float) -> bytes:
         await anyio.lowlevel.checkpoint()

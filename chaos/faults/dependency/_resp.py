@@ -42,6 +42,17 @@ class Resp:
         await self._line.send(encoded(words))
         return await self._value()
 
+    async def all(self, calls: Sequence[Sequence[bytes | str | int]]) -> list[Value | Refused]:
+        """The answers to many calls, sent at once; one that the server refuses is among them."""
+        await self._line.send(b"".join(map(encoded, calls)))
+        answers: list[Value | Refused] = []
+        for _ in calls:
+            try:
+                answers.append(await self._value())
+            except Refused as error:
+                answers.append(error)
+        return answers
+
     async def keys(self, pattern: str) -> list[bytes]:
         """All that match, in the order of their names."""
         found: set[bytes] = set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, NamedTuple
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from chaos.api import JSON, Fault, Landing, Selection, Selector
 from chaos.errors import HealFailed, NotLanded
-from chaos.faults.dependency._resp import Keys, Link, Refused, Resp, calling, shown
+from chaos.faults.dependency._resp import AT_ONCE, Keys, Link, Refused, Resp, calling, shown
 from chaos.talk import Dials, NobodyThere
 
 HEALS_WITHIN = 8.0
@@ -74,56 +74,66 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
 
     async def _change(self, redis: Resp, changed: list[_Value]) -> None:
         try:
-            found = await redis.keys(self.keys)
-            for key in found[: self.most]:
-                value = await _string(redis, key)
-                if not value:
-                    continue
-                place = min(int(len(value) * self.at), len(value) - 1)
-                wrong = value[:place] + bytes((value[place] ^ 0x40,)) + value[place + 1 :]
-                ttl = await redis("PTTL", key)
-                one = _Value(key, value, wrong, ttl if isinstance(ttl, int) else -1)
-                changed.append(one)  # before it is: what was sent may have been done
-                await _write(redis, one, wrong)
-                if await _string(redis, key) != wrong:
-                    raise NotLanded(f"the server gives for {shown(key)} what it gave before")
+            found = (await redis.keys(self.keys))[: self.most]
+            for first in range(0, len(found), AT_ONCE):
+                some = await self._some(redis, found[first : first + AT_ONCE])
+                changed += some  # before they are: what was sent may have been done
+                await _write(redis, [(value, value.now) for value in some])
+                for value, given in zip(some, await _strings(redis, [v.key for v in some]), strict=True):
+                    if given != value.now:
+                        raise NotLanded(f"the server gives for {shown(value.key)} what it gave before")
         except Refused as error:
             raise NotLanded(f"the server refuses: {error}") from error
         if not changed:
             raise NotLanded(f"none of {len(found)} keys that match {self.keys} holds a string")
 
+    async def _some(self, redis: Resp, keys: Sequence[bytes]) -> list[_Value]:
+        """What these keys hold, and what they shall hold."""
+        held, expiries = await _strings(redis, keys), await redis.all([("PTTL", key) for key in keys])
+        some = []
+        for key, value, ttl in zip(keys, held, expiries, strict=True):
+            if value:
+                place = min(int(len(value) * self.at), len(value) - 1)
+                wrong = value[:place] + bytes((value[place] ^ 0x40,)) + value[place + 1 :]
+                some.append(_Value(key, value, wrong, ttl if isinstance(ttl, int) else -1))
+        return some
 
-async def _string(redis: Resp, key: bytes) -> bytes | None:
-    try:
-        value = await redis("GET", key)
-    except Refused as error:
-        if str(error).startswith("WRONGTYPE"):
-            return None
-        raise
-    return value if isinstance(value, bytes) else None
+
+async def _strings(redis: Resp, keys: Sequence[bytes]) -> list[bytes | None]:
+    """The values of these keys; None for one that is gone, or holds no string."""
+    values = await redis.all([("GET", key) for key in keys])
+    for value in values:
+        if isinstance(value, Refused) and not str(value).startswith("WRONGTYPE"):
+            raise value
+    return [value if isinstance(value, bytes) else None for value in values]
 
 
-async def _write(redis: Resp, value: _Value, data: bytes) -> None:
-    await redis("SET", value.key, data, *(("PX", value.ttl) if value.ttl > 0 else ()))
+async def _write(redis: Resp, values: Sequence[tuple[_Value, bytes]]) -> None:
+    calls = [("SET", value.key, data, *(("PX", value.ttl) if value.ttl > 0 else ())) for value, data in values]
+    for answer in await redis.all(calls):
+        if isinstance(answer, Refused):
+            raise answer
 
 
 async def _put_back(target: Dials, link: str, changed: list[_Value]) -> JSON:
     if not changed:
         return {"restored": 0}
     undo = f"end the target, or write the {len(changed)} values of link {link} again"
-    restored = others = 0
+    restored = 0
     try:
         async with calling(target, link) as redis:
-            for value in changed:
-                if await _string(redis, value.key) != value.now:
-                    others += 1  # gone, or written by somebody since
-                    continue
-                await _write(redis, value, value.was)
-                if await _string(redis, value.key) != value.was:
-                    raise HealFailed(f"{shown(value.key)} is not as it was", undo=undo)
-                restored += 1
+            for first in range(0, len(changed), AT_ONCE):
+                some = changed[first : first + AT_ONCE]
+                held = await _strings(redis, [value.key for value in some])
+                # Others are gone, or were written by somebody since.
+                mine = [value for value, now in zip(some, held, strict=True) if now == value.now]
+                await _write(redis, [(value, value.was) for value in mine])
+                for value, now in zip(mine, await _strings(redis, [v.key for v in mine]), strict=True):
+                    if now != value.was:
+                        raise HealFailed(f"{shown(value.key)} is not as it was", undo=undo)
+                restored += len(mine)
     except NobodyThere as error:
         return {"gone": str(error)}  # and its memory with it
     except (NotLanded, Refused) as error:
         raise HealFailed(f"the values of link {link} are not as they were: {error}", undo=undo) from error
-    return {"restored": restored, "written_by_others": others}
+    return {"restored": restored, "written_by_others": len(changed) - restored}
