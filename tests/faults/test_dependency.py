@@ -65,6 +65,19 @@ async def test_values_that_cannot_be_put_back_are_no_heal(target: FakeTarget, hi
     assert "write the 3 values of link store again" in str(caught.value.undo)
 
 
+async def test_a_target_that_writes_some_anew_at_once_was_hit_all_the_same(hit: Hit) -> None:
+    class Healing(FakeTarget):
+        def obey(self, words: list[bytes]) -> bytes:
+            answer = super().obey(words)
+            self.keys |= {b"f:1": b"value 1"}
+            return answer
+
+    target, fault = Healing(), WrongValues(members=ONE)
+    async with fault.inject(target, *hit(fault, target)) as landing:
+        assert (landing.evidence["changed"], landing.evidence["written_by_others"]) == (2, 1)
+    assert landing.healed == {"restored": 2, "written_by_others": 1}
+
+
 async def test_what_was_changed_before_a_refusal_is_put_back(hit: Hit) -> None:
     class Refusing(FakeTarget):
         def obey(self, words: list[bytes]) -> bytes:

@@ -30,7 +30,8 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
     Each value keeps its length and its expiry; `at` says where in it the bit lies. Keys that hold no string are left
     alone.
 
-    Proof: what the server gives for these keys differs in that bit from what it gave before.
+    Proof: what the server gives for these keys differs in that bit from what it gave before; how many the target had
+    written anew meanwhile is told.
 
     Heal: the values are put back, but for those that somebody has written since; read back, they are as they were.
     """
@@ -60,9 +61,9 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
         landing = Landing({})
         try:
             async with calling(target, self.link) as redis:
-                await self._change(redis, changed)
+                seen = await self._change(redis, changed)
                 landing.evidence = {
-                    **redis.about(), "keys": self.keys, "changed": len(changed),
+                    **redis.about(), "keys": self.keys, "changed": seen, "written_by_others": len(changed) - seen,
                     "such_as": [
                         {"key": shown(v.key), "was": v.was[:64].hex(), "now": v.now[:64].hex()} for v in changed[:3]
                     ],
@@ -72,20 +73,24 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
             with anyio.CancelScope(shield=True, deadline=anyio.current_time() + HEALS_WITHIN):
                 landing.healed = await _put_back(target, self.link, changed)
 
-    async def _change(self, redis: Resp, changed: list[_Value]) -> None:
+    async def _change(self, redis: Resp, changed: list[_Value]) -> int:
+        """How many values were wrong when they were read back; a target may notice, and write one anew at once."""
+        seen = 0
         try:
             found = (await redis.keys(self.keys))[: self.most]
             for first in range(0, len(found), AT_ONCE):
                 some = await self._some(redis, found[first : first + AT_ONCE])
                 changed += some  # before they are: what was sent may have been done
                 await _write(redis, [(value, value.now) for value in some])
-                for value, given in zip(some, await _strings(redis, [v.key for v in some]), strict=True):
-                    if given != value.now:
-                        raise NotLanded(f"the server gives for {shown(value.key)} what it gave before")
+                given = await _strings(redis, [value.key for value in some])
+                seen += sum(now == value.now for value, now in zip(some, given, strict=True))
         except Refused as error:
             raise NotLanded(f"the server refuses: {error}") from error
         if not changed:
             raise NotLanded(f"none of {len(found)} keys that match {self.keys} holds a string")
+        if not seen:
+            raise NotLanded(f"the server gives for {len(changed)} keys what it gave before")
+        return seen
 
     async def _some(self, redis: Resp, keys: Sequence[bytes]) -> list[_Value]:
         """What these keys hold, and what they shall hold."""
