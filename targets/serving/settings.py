@@ -68,6 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     replica_queue: int = 32
     kv_blocks: int = 512
     kv_every: int = 8  # tokens between two saves, with `failover: checkpoint`
+    kv_patience: float = 0.15  # for one save of a session, and for one look whether it is kept somewhere
     session_idle: float = 10.0  # until a session's blocks are given back
     feature_timeout: float = 0.05  # of each tier but critical, which has the request's deadline
     feature_ttl: float = 5.0  # of what `useful` caches; what is older is still used when the store is gone

@@ -124,14 +124,15 @@ class Replica:
 
     def _way(self) -> Way:
         unfenced = defects.active(self.settings, defects.STALE_KV_ACCEPTED)
-        tokens = Tokens(self._store)
+        patience = self.settings.kv_patience
+        tokens = Tokens(self._store, patience)
         match self.settings.failover:
             case "replicate":
                 urls = [self.place.replica(i).url for i in range(self.settings.replicas)]
                 index = int(self.name.rpartition("-")[2])
-                return Pausing(InPeers(index, urls, self._http, self.copies, tokens))
+                return Pausing(InPeers(index, urls, self._http, self.copies, tokens, patience))
             case "checkpoint" | "external" as name:
-                return Pausing(InStore(name, self._store, tokens, unfenced=unfenced))
+                return Pausing(InStore(name, self._store, tokens, unfenced=unfenced, patience=patience))
             case _:
                 return Lose()
 

@@ -70,9 +70,15 @@ class InPeers(Way):
     name = "replica"
 
     def __init__(
-        self, index: int, urls: Sequence[str], http: aiohttp.ClientSession, copies: Copies, tokens: Tokens
+        self,
+        index: int,
+        urls: Sequence[str],
+        http: aiohttp.ClientSession,
+        copies: Copies,
+        tokens: Tokens,
+        patience: float = PATIENCE,
     ) -> None:
-        self._http, self._copies, self._tokens = http, copies, tokens
+        self._http, self._copies, self._tokens, self._patience = http, copies, tokens, patience
         order = [*range(index + 1, len(urls)), *range(index)]
         self._peers = [(f"replica-{i}", urls[i]) for i in order]
         self._down: dict[str, float] = {}
@@ -101,7 +107,7 @@ class InPeers(Way):
         return sorted(found, key=lambda state: (state.head.token, state.head.fed), reverse=True)
 
     async def _send(self, url: str, state: State) -> int:
-        timeout = aiohttp.ClientTimeout(total=PATIENCE)
+        timeout = aiohttp.ClientTimeout(total=self._patience)
         async with self._http.post(f"{url}/kv", data=encode(state), timeout=timeout) as answer:
             highest = int(answer.headers.get(TOKEN, "0"))
             if answer.status == FENCED:
@@ -113,7 +119,7 @@ class InPeers(Way):
 
     async def _look(self, url: str, session: str) -> State | None:
         try:
-            timeout = aiohttp.ClientTimeout(total=PATIENCE)
+            timeout = aiohttp.ClientTimeout(total=self._patience)
             async with self._http.get(f"{url}/kv", params={"session": session}, timeout=timeout) as answer:
                 if answer.status != 200:
                     return None

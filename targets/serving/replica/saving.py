@@ -16,7 +16,7 @@ from redis.exceptions import RedisError
 from targets.serving.replica.state import Head, State
 from targets.serving.store.scripts import ACQUIRE, SAVE
 
-PATIENCE: Final = 0.15  # seconds for one save or one look
+PATIENCE: Final = 0.15  # seconds for one save or one look, unless the settings say otherwise
 PAUSE: Final = 0.5  # after one that failed, without another: a stream does not stand still for its copies
 LIVES: Final = 120_000  # milliseconds that a saved session is kept
 FAILURES: Final = (RedisError, OSError, aiohttp.ClientError, TimeoutError, msgspec.DecodeError)
@@ -77,12 +77,12 @@ class Lose(Way):
 class Tokens:
     """Hands out tokens from the store; without it, from what is known here."""
 
-    def __init__(self, store: Redis) -> None:
-        self._acquire = store.register_script(ACQUIRE)
+    def __init__(self, store: Redis, patience: float = PATIENCE) -> None:
+        self._acquire, self._patience = store.register_script(ACQUIRE), patience
 
     async def next(self, session: str, known: int) -> int:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self._patience):
                 return int(await self._acquire([f"fence:{session}"], [known, LIVES]))
         except FAILURES:
             return known + 1
@@ -91,8 +91,11 @@ class Tokens:
 class InStore(Way):
     """`checkpoint` and `external`: a hash in the store, a field for the head and one for each block."""
 
-    def __init__(self, name: str, store: Redis, tokens: Tokens, *, unfenced: bool = False) -> None:
+    def __init__(
+        self, name: str, store: Redis, tokens: Tokens, *, unfenced: bool = False, patience: float = PATIENCE
+    ) -> None:
         self.name, self._store, self._tokens, self._unfenced = name, store, tokens, unfenced
+        self._patience = patience
         self._save = store.register_script(SAVE)
 
     async def acquire(self, session: str, known: int) -> int:
@@ -104,7 +107,7 @@ class InStore(Way):
         fields: list[str | bytes] = ["head", msgspec.json.encode(head)]
         for place, data in state.blocks.items():
             fields += [f"b{place}", data]
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(self._patience):
             answer = await self._save([f"fence:{head.session}", f"kv:{head.session}"], [token, LIVES, *fields])
         if int(answer) < 0:
             raise Fenced(-int(answer))
@@ -112,7 +115,7 @@ class InStore(Way):
 
     async def find(self, session: str) -> list[State]:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(self._patience):
                 fields: dict[Any, Any] = await self._store.hgetall(f"kv:{session}")
             if b"head" not in fields:
                 return []
