@@ -23,6 +23,7 @@ RESTORE_UNCOMMITTED: Final = "restore-uncommitted"  # served-generation
 GENERATION_GOES_BACK: Final = "generation-goes-back"  # served-generation
 STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-session
 TOKENS_REPEATED_AFTER_RESUME: Final = "tokens-repeated-after-resume"  # unbroken-stream
+FEATURES_NOT_CHECKED: Final = "features-not-checked"  # no-wrong-answer
 FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # request-terminates
 
 # The router
@@ -52,6 +53,7 @@ DEFECTS: Final = {
     GENERATION_GOES_BACK: "a replica that starts serves the oldest committed generation",
     STALE_KV_ACCEPTED: "who writes a session last is believed, whoever owns it",
     TOKENS_REPEATED_AFTER_RESUME: "a session that goes on elsewhere says its last token again",
+    FEATURES_NOT_CHECKED: "what the store gives for features is taken as it is",
     FEATURES_NEVER_DEGRADE: "every feature is waited for as long as the critical ones",
     IGNORES_HEALTH: "the router sends requests to any replica, whatever it knows of it",
     NEVER_RETURNS: "a replica that was ejected never comes back",

@@ -41,9 +41,10 @@ def encode(features: Array, user: int) -> bytes:
     return body + zlib.crc32(body, user).to_bytes(4, "little")
 
 
-def decode(data: bytes, user: int) -> Array:
+def decode(data: bytes, user: int, *, checked: bool = True) -> Array:
     """What `encode` wrote; raises Wrong."""
-    if len(data) != LENGTH or zlib.crc32(data[:-4], user) != int.from_bytes(data[-4:], "little"):
+    fits = not checked or zlib.crc32(data[:-4], user) == int.from_bytes(data[-4:], "little")
+    if len(data) != LENGTH or not fits:
         raise Wrong(f"features of user {user} do not match their checksum")
     return np.frombuffer(data, dtype=np.float32, count=WIDTH)
 

@@ -33,6 +33,7 @@ class Reader:
         self._replica, self._store, self._source, self._http = replica, store, source, http
         self._asking = 0
         self._shared = not defects.active(settings, defects.CACHE_WITHOUT_SINGLE_FLIGHT)
+        self._checked = not defects.active(settings, defects.FEATURES_NOT_CHECKED)
         self._reads: Flights[Found] = Flights(shared=self._shared)
         self._rebuilds: Flights[Found] = Flights(shared=self._shared)
 
@@ -55,7 +56,7 @@ class Reader:
         found: dict[str, Array] = {}
         for tier, value in zip(tiers, values, strict=True):
             with suppress(features.Wrong):
-                found[tier] = features.decode(value or b"", user)
+                found[tier] = features.decode(value or b"", user, checked=self._checked)
         return found
 
     async def _rebuild(self, user: int) -> Found:
