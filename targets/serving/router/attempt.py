@@ -90,7 +90,7 @@ class Attempter:
         fair = limit >= FAIR * usual + self._lag.since(began)
         self._learn(replica, result, trial=trial, fair=fair)
         self._meters.attempt(replica.name, result.kind.value)
-        self._facts.emit(
+        self._facts.emit_soon(
             "attempt.completed",
             id=asked.id,
             replica=replica.name,

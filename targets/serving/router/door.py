@@ -50,7 +50,7 @@ class Door:
     def refused(self, asked: Asked, reason: str, *, waited: float) -> None:
         """Tell that a request was refused."""
         with self._facts.path("request.shed"):
-            self._facts.emit(
+            self._facts.emit_soon(
                 "request.shed", id=asked.id, priority=asked.priority, reason=reason, waited=round(waited, 6)
             )
         self._meters.shed(asked.priority, reason)

@@ -200,6 +200,7 @@ async def running(place: Place, settings: Settings, facts: Facts) -> AsyncIterat
         )
         router = Router(place, settings, http, facts)
         stack.callback(router.tracing.close)
+        stack.callback(facts.flush)
         runner = web.ServerRunner(web.Server(router.front, access_log=None), shutdown_timeout=END)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)

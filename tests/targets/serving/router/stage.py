@@ -29,6 +29,8 @@ class Heard(Facts):
     def emit(self, kind: str, /, **data: Any) -> None:
         self.all.append((kind, data))
 
+    emit_soon = emit
+
     def of(self, kind: str) -> list[dict[str, Any]]:
         """The data of all facts of a kind."""
         return [data for known, data in self.all if known == kind]
