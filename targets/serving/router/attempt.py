@@ -89,18 +89,7 @@ class Attempter:
         result = result._replace(seconds=time.monotonic() - began, attempts=number)
         fair = limit >= FAIR * usual + self._lag.since(began)
         self._learn(replica, result, trial=trial, fair=fair)
-        self._meters.attempt(replica.name, result.kind.value)
-        self._facts.emit_soon(
-            "attempt.completed",
-            id=asked.id,
-            replica=replica.name,
-            attempt=number,
-            status=result.status,
-            seconds=round(result.seconds, 6),
-            streamed=reader.streamed if reader else 0,
-            draining=result.kind is Kind.DRAINING,
-            **({"queued": round(asked.queued, 6)} if number == 1 else {}),
-        )
+        self._tell(asked, replica, result, reader)
         return result
 
     async def _guarded(
@@ -122,6 +111,20 @@ class Attempter:
             return Result(Kind.GONE, reason="the client has gone")
         except BROKEN as error:
             return Result(Kind.FAILED, reason=f"{type(error).__name__}: {error}", broken=True)
+
+    def _tell(self, asked: Asked, replica: Replica, result: Result, reader: Reader | None) -> None:
+        self._meters.attempt(replica.name, result.kind.value)
+        self._facts.emit_soon(
+            "attempt.completed",
+            id=asked.id,
+            replica=replica.name,
+            attempt=result.attempts,
+            status=result.status,
+            seconds=round(result.seconds, 6),
+            streamed=reader.streamed if reader else 0,
+            draining=result.kind is Kind.DRAINING,
+            **({"queued": round(asked.queued, 6)} if result.attempts == 1 else {}),
+        )
 
     def _learn(self, replica: Replica, result: Result, *, trial: bool, fair: bool) -> None:
         match result.kind:
