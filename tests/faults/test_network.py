@@ -167,7 +167,7 @@ async def test_a_fault_of_streams_is_armed_and_lands_when_somebody_meets_it(targ
         assert landing.hit is not None
         began: list[str] = []
         proof = await landing.hit(lambda: began.append("now"))
-        assert (proof["mechanism"], proof["met"], began) == ("fake", {"from": "n0"}, ["now"])
+        assert (proof["mechanism"], proof["met"], began) == ("fake", {"from": "n0"}, [])  # it acts since it was set
     assert landing.healed["met"]
     (toxic,) = asked
     assert toxic == Toxic(

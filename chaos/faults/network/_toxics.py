@@ -70,8 +70,7 @@ async def standing(target: Streams, toxic: Toxic) -> AsyncIterator[Landing]:
         raise NotLanded("no node selected, so nobody's connections")
     measured = await target.poison(toxic)
 
-    async def met(before: Callable[[], None]) -> JSON:
-        before()
+    async def met(_: Callable[[], None]) -> JSON:  # it acts from before it was measured on, so it began when told
         return {**measured, "met": await target.wait_met(toxic)}
 
     landing = Landing({}, hit=met)
