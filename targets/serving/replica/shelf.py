@@ -53,7 +53,8 @@ class Shelf:
         if generation is None or self.current is None or generation >= self.current.generation:
             return self.current
         async with self._loading:
-            if generation not in self._generations:
+            kept = self._generations.get(generation)
+            if kept is None or not kept.whole():
                 try:
                     loaded = await asyncio.to_thread(self._loader.read, generation)
                 except Damaged as error:

@@ -226,6 +226,11 @@ def test_a_new_generation_is_served_as_soon_as_it_is_committed_and_sessions_keep
         assert (await stack.rank())[1]["generation"] == 2
         tokens, done = await stack.generate(**turn(1, generation=1))
         assert (tokens, done["generation"]) == (list(enumerate(golden(2))), 1)
+        old = await stack.replicas[0].shelf.of(1)
+        assert old is not None
+        old.models["generator"]["head"][0, 0] += 1.0  # an older one that has changed in memory is read again, too
+        tokens, done = await stack.generate(**turn(2, generation=1))
+        assert (tokens, done["generation"]) == (list(enumerate(golden(3))), 1)
         tokens, done = await stack.generate(**turn(0, session="other"))
         assert (tokens, done["generation"]) == (list(enumerate(golden(1, 2))), 2)
 
