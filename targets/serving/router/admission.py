@@ -119,7 +119,7 @@ class Admission:
         for queue in self._queues[ticket.rank + 1 :]:
             for other in [other for other in queue if other.allowed <= ticket.allowed]:
                 queue.remove(other)
-                other.decided(PRIORITY)
+                other.decided(DEADLINE)
 
     def _replace(self, ticket: Ticket) -> None:
         """The queue is full: the youngest of the lowest priority leaves, be it the one that comes."""

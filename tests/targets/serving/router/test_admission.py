@@ -128,7 +128,7 @@ def test_where_somebody_important_waited_in_vain_nobody_less_important_waits_on(
         assert hall.come(name, priority, within=within) == "waits"
     hall.admission.expire(hall.tickets["n"])
     assert hall.decided["n"] == "deadline"
-    assert hall.decided["l1"] == "priority"
+    assert hall.decided["l1"] == "deadline"
     assert "l2" not in hall.decided  # it has more time
     assert "h" not in hall.decided
 
