@@ -48,6 +48,7 @@ inside.hello(me, role=me)
 own = Path(os.environ["CHAOS_DATA"], me)
 own.mkdir(exist_ok=True)
 server = socket.create_server((os.environ["CHAOS_ADDRESS"], 7100)) if me == "a" else None
+(own / "file").write_text("first")  # a power cut of a folder in which nothing lies does not land
 inside.emit("it.runs")
 while True:
     (own / "file").write_text(str(time.time()))
