@@ -42,8 +42,8 @@ def measure(place: Place) -> Iterator[Figure]:
     for number in range(ROUNDS):
         for way, faults in WAYS.items():
             folder = place.scratch(f"view-{way}-{number}")
-            for work, seconds in anyio.run(_work, folder, faults).items():
-                taken[way][work].append(seconds)
+            for work, (clock, _) in anyio.run(_work, folder, faults).items():
+                taken[way][work].append(clock)
             shutil.rmtree(folder)
     for work in WORK:
         yield Figure(
@@ -60,7 +60,7 @@ def measure(place: Place) -> Iterator[Figure]:
     )  # fmt: skip
 
 
-async def _work(folder: Path, faults: tuple[Fault[Any], ...]) -> dict[str, float]:
+async def _work(folder: Path, faults: tuple[Fault[Any], ...]) -> dict[str, tuple[float, float]]:
     stage = Recorder()
     command = ["python", "-m", "tests.bench.files", "${data}/work"]
     async with Process().open(_launch(folder, command, faults), stage) as target:
@@ -68,7 +68,7 @@ async def _work(folder: Path, faults: tuple[Fault[Any], ...]) -> dict[str, float
         await target.wait_finished()
     if not stage.lines:
         raise BenchError("the work on files said nothing")
-    found: dict[str, float] = json.loads(stage.lines[-1][1])
+    found: dict[str, tuple[float, float]] = json.loads(stage.lines[-1][1])
     return found
 
 
