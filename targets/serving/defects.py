@@ -24,7 +24,7 @@ GENERATION_GOES_BACK: Final = "generation-goes-back"  # served-generation
 STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-session
 TOKENS_REPEATED_AFTER_RESUME: Final = "tokens-repeated-after-resume"  # unbroken-stream
 FEATURES_NOT_CHECKED: Final = "features-not-checked"  # no-wrong-answer
-FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # request-terminates
+FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # shed-not-amplify, serving.availability
 
 # The router
 IGNORES_HEALTH: Final = "ignores-health"  # no-dead-routing
