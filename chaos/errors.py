@@ -4,6 +4,7 @@
     ├ SpecError       the file or the call is wrong: place, reason, fix      exit 2
     ├ PluginError     unknown, defined twice, does not load                  exit 2
     ├ JournalError    not a journal, or torn before its end                  exit 2
+    ├ ArchiveError     not a results store, or it cannot be read or written   exit 2
     ├ TargetError     could not be started or made ready                     exit 3
     └ FaultError
       ├ Unsupported   this machine or this target cannot do it               exit 3
@@ -71,6 +72,12 @@ class PluginError(ChaosError):
 
 class JournalError(ChaosError):
     """A file is no journal, or is damaged before its last line."""
+
+    exit = Exit.USAGE
+
+
+class ArchiveError(ChaosError):
+    """A file is no results store, or cannot be read or written."""
 
     exit = Exit.USAGE
 

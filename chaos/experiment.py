@@ -100,6 +100,7 @@ class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     recovery_paths: tuple[str, ...]
     ends: bool  # whether the target ends by itself
     raw: JSON
+    sources: tuple[str, ...] = (".",)  # files and folders that the target is made of, relative to its file
 
 
 # How the job must end: with its work done, or saying that it cannot be done.

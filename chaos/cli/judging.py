@@ -40,7 +40,8 @@ def judge_folder(folder: Path) -> tuple[Result, History]:
 
 def digest(path: Path) -> str:
     """Of a file's content."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _same_contract(path: Path, history: History) -> None:

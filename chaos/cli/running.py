@@ -15,6 +15,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
+from chaos.cli.archiving import keep, tested
 from chaos.cli.asking import overrides
 from chaos.cli.judging import CONTRACT, digest, judge_folder, nearby, replay_command, show, write_reports
 from chaos.errors import ChaosError, Exit, SpecError, TargetError
@@ -83,6 +84,7 @@ def _once(experiment: Experiment, schedule: Schedule, call: argparse.Namespace) 
     except OSError as error:  # mostly a full disk; a pass that leaves nothing to show for it is none
         result = msgspec.structs.replace(result, exit=result.exit or Exit.INCONCLUSIVE)
         print(f"chaos: no reports: {error}; `chaos report {folder}` writes them another time", file=sys.stderr)
+    keep(folder, result, history)
     show(result, history, files)
     _say_troubles(ran, call.verbose)
     return folder, result
@@ -110,7 +112,7 @@ def _write_contract(path: Path, experiment: Experiment) -> None:
 def _run(experiment: Experiment, schedule: Schedule, folder: Path, call: argparse.Namespace) -> RunResult:
     driver = installed().driver(experiment.target.driver)()
     loud = Show.QUIET if call.quiet else Show.ALL if call.verbose else Show.NORMAL
-    about = {"contract": digest(folder / CONTRACT)}
+    about = {"contract": digest(folder / CONTRACT), **tested(experiment, overrides(call))}
     with Console(experiment.title, wall=experiment.limits.wall, file=sys.stdout, show=loud) as console:
 
         async def watched() -> RunResult:

@@ -22,7 +22,7 @@ from chaos.registry import Registry, did_you_mean
 KEYS = (
     "name", "description", "driver", "settings", "choices", "events", "points", "recovery-paths", "ends", "ready",
     "links", "toxiproxy", "workdir", "env", "nodes", "domains", "devices", "members", "announced", "stop-grace",
-    "checkpoints",
+    "checkpoints", "sources",
 )  # fmt: skip
 # Names in `${…}` that the driver knows, not the loader.
 DRIVERS_OWN = ("i", "last", "data", "address")
@@ -47,6 +47,7 @@ def load_target(
     entries = reader.mapping(root, "the target file", (*KEYS, *own), ("name", "driver"))
     declared = {key: _declared(entries[key], key, reader) for key in ("events", "points") if key in entries}
     paths = reader.read(entries["recovery-paths"], tuple[str, ...]) if "recovery-paths" in entries else ()
+    sources = reader.read(entries["sources"], tuple[str, ...]) if "sources" in entries else (".",)
     names = {key: reader.read(entries[key], str) for key in ("name", "driver") if key in entries}
     known = len(problems) == before
     # A setting that is wrong leaves its default: what the file declares can still be checked.
@@ -71,6 +72,7 @@ def load_target(
         recovery_paths=paths,
         ends="ends" in entries,
         raw=raw,
+        sources=sources,
     )
 
 

@@ -50,6 +50,7 @@ COMPARISONS = ("equals", "at-least", "at-most", "one-of", "between")
 HARNESS: Mapping[str, tuple[str, ...]] = {
     "run.started": (
         "experiment", "title", "target", "seed", "version", "settings", "slots", "limits", "lab", "python", "kernel",
+        "contract", "build", "file", "recipe", "overrides",
     ),
     "target.starting": (),
     "target.ready": ("mechanisms",),

@@ -1,0 +1,111 @@
+"""The results store: one SQLite file that holds what every run proved; many runs may write to it at the same time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from chaos.errors import ArchiveError
+from chaos.evidence import Evidence
+
+NAME = "results.sqlite"  # in the folder of the runs
+FORMAT = 1
+_PATIENCE = 30.0  # seconds to wait for another writer
+_TABLE = """
+create table if not exists runs(
+    run text primary key,
+    target text not null,
+    experiment text not null,
+    started real not null,
+    evidence blob not null
+) strict;
+create index if not exists runs_by_target on runs(target, started);
+"""
+
+
+class Archive:
+    """Opened for writing, the file and its folder are made where they are missing; for reading, they must be there.
+
+    Every method raises ArchiveError, with the file and the reason, where the file cannot be read or written, is no
+    results store, or is one of a newer version. Nothing is ever changed or removed: a run stands as it was judged when
+    it ended.
+    """
+
+    def __init__(self, path: Path, *, write: bool = False) -> None:
+        self.path = path
+        if not write and not path.is_file():
+            raise ArchiveError(f"{path}: no results store; `chaos run` keeps one in the folder of its runs")
+        try:
+            if write:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            mode = "rwc" if write else "ro"
+            self._file = sqlite3.connect(
+                f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise ArchiveError(f"{path}: {error}") from error
+        try:
+            self._prepare(write)
+        except sqlite3.Error as error:
+            self._file.close()
+            raise ArchiveError(f"{path}: {error}") from error
+        except ArchiveError:
+            self._file.close()
+            raise
+
+    def _prepare(self, write: bool) -> None:
+        (found,) = self._file.execute("pragma user_version").fetchone()
+        if found > FORMAT:
+            raise ArchiveError(f"{self.path}: written by a newer version of chaos (format {found}, this one: {FORMAT})")
+        if not write and found == 0:
+            raise ArchiveError(f"{self.path}: no results store")
+        if write and found == 0:
+            # `immediate`: of two that make it at the same time one waits, and then finds it made.
+            self._file.executescript(f"begin immediate;{_TABLE}pragma user_version = {FORMAT};commit;")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file; twice is harmless."""
+        self._file.close()
+
+    def add(self, evidence: Evidence) -> bool:
+        """Keep the evidence of a run, durably; whether it is new. A run that is known stands as it is."""
+        row = (evidence.run, evidence.target, evidence.experiment, evidence.started, msgspec.json.encode(evidence))
+        try:
+            done = self._file.execute("insert into runs values (?, ?, ?, ?, ?) on conflict do nothing", row)
+        except sqlite3.Error as error:
+            raise ArchiveError(f"{self.path}: {error}") from error
+        return done.rowcount > 0
+
+    def runs(self, target: str | None = None, experiments: Iterable[str] = ()) -> list[Evidence]:
+        """The runs of a target, of these experiments where some are named; all where nothing is. Oldest first."""
+        asked, wanted = [], list(experiments)
+        asked += ["target = ?"] if target is not None else []
+        asked += [f"experiment in ({', '.join('?' * len(wanted))})"] if wanted else []
+        where = f" where {' and '.join(asked)}" if asked else ""
+        values = ([target] if target is not None else []) + wanted
+        try:
+            rows = self._file.execute(f"select evidence from runs{where} order by started, run", values).fetchall()
+            return [_decode(row[0]) for row in rows]
+        except (sqlite3.Error, msgspec.MsgspecError) as error:
+            raise ArchiveError(f"{self.path}: {error}") from error
+
+    def known(self) -> frozenset[str]:
+        """The names of all runs."""
+        try:
+            return frozenset(row[0] for row in self._file.execute("select run from runs"))
+        except sqlite3.Error as error:
+            raise ArchiveError(f"{self.path}: {error}") from error
+
+
+_decode = msgspec.json.Decoder(Evidence).decode

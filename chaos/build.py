@@ -1,0 +1,85 @@
+"""Which build of a target is tested: a digest over its files, and the commit of the repository around them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from chaos.errors import SpecError
+from chaos.evidence import Build
+
+# What a run or a tool leaves between sources: not what is tested.
+_SKIPPED = frozenset({"__pycache__", "node_modules", "runs", "build", "dist"})
+_SKIPPED_ENDS = (".pyc", ".pyo", ".swp", "~", ".egg-info")
+_GIT_WITHIN = 10.0
+
+
+def build_of(target: Path, sources: Iterable[str]) -> Build:
+    """The build of the target whose file is `target`; `sources` are files and folders, relative to its folder.
+
+    SpecError where one of them is not there. Outside a repository, or without git, only the digest is known.
+    """
+    found = files(target, sources)
+    commit, dirty = _commit(target.parent)
+    return Build(sources=digest(target, found), commit=commit, dirty=dirty)
+
+
+def files(target: Path, sources: Iterable[str]) -> list[Path]:
+    """The target file and all files of its sources, sorted; hidden ones and what tools leave are none."""
+    found = {target.resolve()}
+    for source in sources:
+        path = target.parent / source
+        if path.is_dir():
+            found.update(p.resolve() for p in _below(path))
+        elif path.is_file():
+            found.add(path.resolve())
+        else:
+            raise SpecError(f"{target}: `sources`: there is no {source} in {target.parent}")
+    return sorted(found)
+
+
+def digest(target: Path, found: Iterable[Path]) -> str:
+    """Over names and contents: SHA-256, the first 16 bytes in hex.
+
+    Names count from the target's folder, so that a clone elsewhere is the same build.
+    """
+    whole = hashlib.sha256()
+    base = target.parent.resolve()
+    for path in found:
+        name = os.path.relpath(path, base).encode(errors="surrogateescape")
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise SpecError(f"{path}: {error.strerror}; it is one of the target's sources") from error
+        whole.update(b"%d %s %d " % (len(name), name, len(content)))
+        whole.update(content)
+    return whole.hexdigest()[:32]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not _left_out(f))
+        yield from (Path(here, name) for name in names if not _left_out(name) and Path(here, name).is_file())
+
+
+def _left_out(name: str) -> bool:
+    return name.startswith(".") or name in _SKIPPED or name.endswith(_SKIPPED_ENDS)
+
+
+def _commit(folder: Path) -> tuple[str, bool]:
+    asked = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    try:
+        done = subprocess.run(
+            asked, capture_output=True, text=True, check=False, timeout=_GIT_WITHIN,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return "", False
+    if done.returncode:
+        return "", False
+    lines = done.stdout.splitlines()
+    oid = next((line.split()[2] for line in lines if line.startswith("# branch.oid ")), "")
+    return ("" if oid == "(initial)" else oid), any(not line.startswith("#") for line in lines)

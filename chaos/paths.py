@@ -1,0 +1,59 @@
+"""Recovery paths as an inventory: which a target declares and where, and which code looks like one undeclared."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+# What a handler handles the failures of.
+Concern = Literal["collective", "checkpoint", "store", "health", "other"]
+
+
+class Spot(msgspec.Struct, frozen=True, order=True):
+    """A place in a source file: `file` relative to the folder that the inventory was taken from; the line from 1."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A recovery path. `listed`: in the target file, under `recovery-paths` (its line). `declared`: where in the code;
+    empty for a path that is only listed, which then is a promise that no code keeps."""
+
+    name: str  # checkpoint.rollback
+    listed: Spot | None = None
+    declared: tuple[Spot, ...] = ()
+
+    @property
+    def where(self) -> Spot | None:
+        """The place to show: in the code if it is there."""
+        return self.declared[0] if self.declared else self.listed
+
+
+class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Code that only runs after a failure, without a declared path around or in it."""
+
+    spot: Spot
+    concern: Concern
+    catches: tuple[str, ...]  # exception types as written
+    calls: str  # the call in its `try` that makes it one: `self._store.commit`
+    inside: str  # the function that holds it: `Vault.settle`
+
+
+class Inventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All of one target, by name; found without running it."""
+
+    target: str  # name
+    file: str  # of the target file, as given
+    sources: str  # digest over the target's files: `Build.sources`
+    paths: tuple[Path, ...] = ()
+    undeclared: tuple[Handler, ...] = ()
+    problems: tuple[str, ...] = ()  # sources that could not be read, with their place: what is in them is not known
+
+    def find(self, name: str) -> Path | None:
+        """The path of that name."""
+        return next((path for path in self.paths if path.name == name), None)
