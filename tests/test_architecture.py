@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1] / "chaos"
 LAYERS = {
+    "clean": 0,
     "errors": 0,
     "history": 0,
     "trigger": 0,
@@ -30,6 +31,7 @@ LAYERS = {
     "result": 1,
     "selection": 1,
     "serving": 1,
+    "statistics": 1,
     "training": 1,
     "faults": 2,
     "drivers": 2,

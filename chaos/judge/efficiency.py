@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 from chaos.history import History
-from chaos.judge.statistics import median
 from chaos.result import Efficiency
+from chaos.statistics import median
 from chaos.training import Execution, lineage, strikes
 
 

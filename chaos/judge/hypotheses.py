@@ -11,8 +11,8 @@ import msgspec
 from chaos.experiment import Mode
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Promise
-from chaos.judge.statistics import median
 from chaos.result import Check, Kind, Recovery
+from chaos.statistics import median
 from chaos.training import Struck, few, strikes
 from chaos.trigger import Condition
 from chaos.verdict import Outcome, Verdict, failed, passed, unknown

@@ -30,8 +30,8 @@ from itertools import pairwise
 import msgspec
 
 from chaos.history import Event, History
-from chaos.judge.statistics import median
 from chaos.result import Need, Recovery
+from chaos.statistics import median
 from chaos.training import Execution, Group, Lineage, Roster, Struck, job_over, lineage, strikes
 
 _WINDOW = 3  # steps whose mean speed counts as the speed

@@ -23,18 +23,19 @@ class Written(NamedTuple):
 def write(folder: Path, result: Result, history: History, background: page.Background | None = None) -> Written:
     """Write `verdict.json`, `junit.xml` and `report.html` into `folder`, each whole or not at all."""
     paths = Written(folder / "verdict.json", folder / "junit.xml", folder / "report.html")
-    _put(paths.verdict, record.encode(result))
-    _put(paths.junit, junit.encode([(result, history)]))
-    _put(paths.report, page.encode(result, history, background or page.Background()))
+    put(paths.verdict, record.encode(result))
+    put(paths.junit, junit.encode([(result, history)]))
+    put(paths.report, page.encode(result, history, background or page.Background()))
     return paths
 
 
 def write_junit(path: Path, runs: Iterable[tuple[Result, History]]) -> None:
     """One JUnit file for repeats: a suite a run. `runs` may be lazy: one history is held at a time."""
-    _put(path, junit.encode(runs, numbered=True))
+    put(path, junit.encode(runs, numbered=True))
 
 
-def _put(path: Path, content: bytes) -> None:
+def put(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         draft.write_bytes(content)

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from chaos.clean import clean as clean
+from chaos.clean import clean_block as clean_block
 from chaos.history import Event
 
 WIDEST = 300  # characters of a described event that are kept
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
-
 Data = Mapping[str, Any]
-
-
-def clean_block(text: object) -> str:
-    """`clean` line by line."""
-    return "\n".join(_CONTROL.sub(" ", line) for line in str(text).split("\n"))
-
-
-def clean(text: object) -> str:
-    """`text` on one line without control characters: what a member says can neither steer a terminal nor break XML."""
-    return _CONTROL.sub(" ", str(text)).strip()
 
 
 def shorten(text: object, width: int = WIDEST) -> str:

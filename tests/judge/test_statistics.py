@@ -9,8 +9,8 @@ import pytest
 from chaos.errors import Exit
 from chaos.experiment import Budget, Rto
 from chaos.judge import series
-from chaos.judge.statistics import quantile, spread, wilson
 from chaos.result import Need, Recovery, Result
+from chaos.statistics import quantile, spread, wilson
 from chaos.verdict import Outcome
 
 CODES = {Outcome.PASS: Exit.PASS, Outcome.FAIL: Exit.FAIL, Outcome.UNKNOWN: Exit.INCONCLUSIVE}
