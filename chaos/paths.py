@@ -11,13 +11,23 @@ Concern = Literal["collective", "checkpoint", "store", "health", "other"]
 
 
 class Spot(msgspec.Struct, frozen=True, order=True):
-    """A place in a source file: `file` relative to the folder that the inventory was taken from; the line from 1."""
+    """A place in a source file: `file` relative to the working directory where it lies below, else absolute; the line
+    counts from 1."""
 
     file: str
     line: int
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An entry of `recovery-paths` in a target file. `code` is where a program that was not changed has the branch:
+    `src/train.py:resume`, a function, or `src/train.py:40-62`, lines; relative to the target file."""
+
+    name: str
+    spot: Spot
+    code: str = ""
 
 
 class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

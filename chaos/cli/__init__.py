@@ -85,6 +85,11 @@ def _recorded(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("run", metavar="RUN", help="a run's folder, or its journal.jsonl")
 
 
+def _paths(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("target", metavar="TARGET", help="a target file, or the folder of its target.yaml")
+    verb.add_argument("--json", action="store_true", help="as JSON")
+
+
 VERBS = {
     "run": Verb("running", "run experiments and judge them", _run),
     "validate": Verb("asking", "check experiment files; all mistakes at once", _validate),
@@ -95,6 +100,7 @@ VERBS = {
     "undo": Verb("undoing", "heal what a dead run left outside its lab", _undo),
     "judge": Verb("again", "judge a recorded run again", _recorded),
     "report": Verb("again", "judge again and write the reports", _recorded),
+    "paths": Verb("paths", "list a target's recovery paths, and failure handling that is none", _paths),
 }
 
 

@@ -15,6 +15,7 @@ from chaos.errors import ChaosError, SpecError
 from chaos.experiment import TargetSpec
 from chaos.layout import Layout
 from chaos.load.document import INVALID, Node, Place, Problems, compose, read, show
+from chaos.load.listing import read_paths
 from chaos.load.plugins import find_kind
 from chaos.load.reader import Reader, is_number, substitute
 from chaos.registry import Registry, did_you_mean
@@ -46,7 +47,7 @@ def load_target(
     own = () if driver is INVALID else driver.keys
     entries = reader.mapping(root, "the target file", (*KEYS, *own), ("name", "driver"))
     declared = {key: _declared(entries[key], key, reader) for key in ("events", "points") if key in entries}
-    paths = reader.read(entries["recovery-paths"], tuple[str, ...]) if "recovery-paths" in entries else ()
+    paths = read_paths(entries["recovery-paths"], reader) if "recovery-paths" in entries else ()
     sources = reader.read(entries["sources"], tuple[str, ...]) if "sources" in entries else (".",)
     names = {key: reader.read(entries[key], str) for key in ("name", "driver") if key in entries}
     known = len(problems) == before
@@ -69,7 +70,7 @@ def load_target(
         slots=slots,
         events=declared.get("events", {}),
         points=declared.get("points", {}),
-        recovery_paths=paths,
+        recovery_paths=tuple(path.name for path in paths),
         ends="ends" in entries,
         raw=raw,
         sources=sources,

@@ -1,0 +1,99 @@
+"""Which recovery paths the code of a target declares, and where."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from chaos.inventory.calls import last_word
+from chaos.inventory.source import Module, Program
+from chaos.inventory.texts import Gap, Resolver, Texts
+from chaos.paths import Spot
+
+ENTERED = "chaos.inside.recovery_path"
+DECORATED = "chaos.inside.recovers"
+EMITTED = "chaos.inside.emit"
+_FACTS = ("path.entered", "path.exercised")
+
+
+class Entry(NamedTuple):
+    """A call that enters recovery paths: `recovery_path(…)`, `@recovers(…)`, or the fact told by hand."""
+
+    module: Module
+    call: ast.Call
+
+
+class Declared(NamedTuple):
+    """What the code says. `problems`: names that cannot be told without running it, with their place."""
+
+    paths: dict[str, tuple[Spot, ...]]
+    problems: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+
+def declared(program: Program, resolver: Resolver) -> Declared:
+    """Every name that may be given to a recovery path; its places are where the name is written."""
+    found, entries = Texts(), list[Entry]()
+    for module in program.modules:
+        called = {id(node.func) for node in module.nodes if isinstance(node, ast.Call)}
+        for node in module.nodes:
+            if isinstance(node, ast.Call) and (named := _named(program, module, node)) is not None:
+                entries.append(Entry(module, node))
+                found += resolver.texts(named, module) if isinstance(named, ast.expr) else Texts(gaps=(named,))
+            elif _passed_on(program, module, node, called):
+                found += Texts(
+                    gaps=(Gap(module, node, "it is passed on here; which names it is given cannot be told"),)
+                )
+    places: dict[str, dict[Spot, None]] = {}
+    for text, spot in found.known:
+        places.setdefault(text, {})[spot] = None
+    paths = {name: tuple(sorted(spots)) for name, spots in places.items()}
+    return Declared(paths, tuple(dict.fromkeys(f"{gap}" for gap in found.gaps)), tuple(entries))
+
+
+def _named(program: Program, module: Module, call: ast.Call) -> ast.expr | Gap | None:
+    """The expression that names the path which a call enters; None where it enters none."""
+    given, meant = list(call.args), program.meaning(call.func, module)
+    if last_word(call.func) == "partial" and given and program.meaning(given[0], module) in (ENTERED, DECORATED):
+        meant, given = ENTERED, given[1:]
+    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+    if meant in (ENTERED, DECORATED):
+        name = keywords.get("name", given[0] if given else None)
+        if name is None or isinstance(name, ast.Starred):
+            return Gap(module, call, "a recovery path whose name is not written here")
+        return name
+    if meant == EMITTED and given and isinstance(given[0], ast.Constant) and given[0].value in _FACTS:
+        return keywords.get("name") or Gap(module, call, "a recovery path is told without its `name=`")
+    return None
+
+
+def _passed_on(program: Program, module: Module, node: ast.AST, called: set[int]) -> bool:
+    """Whether `recovery_path` is handed to somebody as a value; another name for it is none of that."""
+    if not isinstance(node, ast.Name | ast.Attribute) or id(node) in called or not isinstance(node.ctx, ast.Load):
+        return False
+    if program.meaning(node, module) not in (ENTERED, DECORATED):
+        return False
+    above = next(module.above(node))
+    renamed = isinstance(above, ast.Assign | ast.AnnAssign) and not any(module.functions_around(node))
+    bound = isinstance(above, ast.Call) and last_word(above.func) == "partial"
+    return not renamed and not bound
+
+
+def around(entry: Entry) -> Iterator[ast.AST]:
+    """What runs under the path that an entry names: the body of its `with`, the function it decorates.
+
+    Of one that is entered by hand or on a stack, the function from there on: its end is elsewhere.
+    """
+    module, call = entry
+    for above in module.above(call):
+        if isinstance(above, ast.With | ast.AsyncWith) and any(_within(item, call) for item in above.items):
+            yield above
+            return
+        if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield above
+            return
+
+
+def _within(item: ast.withitem, call: ast.Call) -> bool:
+    return any(node is call for node in ast.walk(item.context_expr))
