@@ -158,7 +158,7 @@ def test_after_a_heal_that_failed_nothing_more_is_broken(place: Path) -> None:
         (place / name).mkdir()
     write(
         place / "a" / "a.yaml",
-        [step("mischief.heal", at="0.1s", hold="50ms", how="fails", members={"roles": ["worker"]})],
+        [step("mischief.heal", at="0.1s", hold="50ms", how="fails")],
     )
     passing(place / "b" / "b.yaml")
     path = os.pathsep.join(map(str, (place / "plugins", TESTS, TESTS.parent)))
