@@ -1,0 +1,85 @@
+"""What would prove a path: runs that are missing, or an experiment that leads through it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from chaos.evidence import Build, Evidence
+from chaos.gate.catalogue import Candidate, Entry, Listed, Policy
+from chaos.gate.counting import Tally, lacking, tally
+from chaos.gate.decision import Command, Reason
+from chaos.gate.question import Question
+from chaos.paths import Spot
+
+_NEED_A_REPAIR = ("edited", "failing", "over-budget")
+
+
+def remedy(question: Question, entry: Entry, found: Tally, runs: Sequence[Evidence], reason: Reason) -> Command | None:
+    """What to run for an entry that is not proved; None where running more would not help."""
+    if reason in _NEED_A_REPAIR or not (missing := lacking(entry, found)):
+        return None
+    if reason == "not-exercised":
+        return suggestion(question, entry.target, entry.path, runs, entry)[0]
+    through = {run.experiment for run in runs if entry.path in run.paths}
+    likely = [x.file for x in entry.experiments if x.name in through]
+    return Command(run=tuple(likely or [x.file for x in entry.experiments]), repeat=missing)
+
+
+def suggestion(
+    question: Question, target: str, path: str, runs: Sequence[Evidence], entry: Entry | None = None
+) -> tuple[Command | None, str]:
+    """An experiment to list for a path, and how often to run it; with what a person should know of the choice.
+
+    One of which a run on this build went through it is known to do; else one whose name or tags speak of it is a
+    guess. Those that `entry` has already are left out.
+    """
+    today = question.builds.get(target, Build(sources=""))
+    policy = entry.policy if entry else question.catalogue.policy
+    known = {listed.file for listed in entry.experiments} if entry else set()
+    offered = [c for c in _of_target(question, target) if c.file not in known]
+    through = {run.experiment for run in runs if path in run.paths and run.build.sources == today.sources}
+    title = f"{target}:{path}"
+    for candidate in sorted(offered, key=lambda c: -_alike(c, path)):
+        if candidate.name in through:
+            missing = _still(question, candidate, (target, path), policy, runs)
+            run = (candidate.file,) if missing else ()
+            return Command(add=(title, candidate.file), run=run, repeat=missing or 1), ""
+    best = max(offered, key=lambda c: _alike(c, path), default=None)
+    if best is None or not _alike(best, path):
+        return None, f"no experiment is known to go through it: write one, then `chaos gate --add {title}=FILE`"
+    advice = f"a guess by name and tags: no run of {best.name} has gone through it yet"
+    return Command(add=(title, best.file), run=(best.file,), repeat=policy.runs), advice
+
+
+def advise(reason: Reason, found: Tally, today: Build) -> str:
+    """What no command can do."""
+    if reason == "edited":
+        names = ", ".join(run.folder for run in found.edited)
+        return f"put the journal back as it was, or remove {names}: then the run stands as it was judged when it ended"
+    if reason in ("failing", "over-budget") or (reason == "flaky" and found.wrong):
+        run = (found.wrong or found.good)[0]
+        return f"read {run.folder}/report.html; what mends it is another build, whose paths are all proved again"
+    if reason == "other-build" and today.dirty:
+        return "with `build: commit`, what differs must be committed first"
+    return ""
+
+
+def _still(
+    question: Question, candidate: Candidate, path: tuple[str, str], policy: Policy, runs: Sequence[Evidence]
+) -> int:
+    """How many runs would be missing if the candidate were listed."""
+    listed = Listed(name=candidate.name, file=candidate.file, recipe=candidate.recipe)
+    entry = Entry(target=path[0], path=path[1], experiments=(listed,), policy=policy, spot=Spot("", 0))
+    found = tally(entry, runs, question.builds[path[0]], question.now, question.edited)
+    return lacking(entry, found)
+
+
+def _of_target(question: Question, target: str) -> list[Candidate]:
+    return [candidate for candidate in question.candidates if candidate.target == target]
+
+
+def _alike(candidate: Candidate, path: str) -> int:
+    """How many words of a path's name the experiment uses of itself."""
+    words = {word for word in re.split(r"[^a-z0-9]+", path.lower()) if len(word) > 2}
+    return sum(any(word[:5] == other[:5] for other in candidate.words) for word in words)
