@@ -23,8 +23,8 @@ def build_of(target: Path, sources: Iterable[str]) -> Build:
     SpecError where one of them is not there. Outside a repository, or without git, only the digest is known.
     """
     found = files(target, sources)
-    commit, dirty = _commit(target.parent)
-    return Build(sources=digest(target, found), commit=commit, dirty=dirty)
+    oid, dirty = commit(target.parent)
+    return Build(sources=digest(target, found), commit=oid, dirty=dirty)
 
 
 def files(target: Path, sources: Iterable[str]) -> list[Path]:
@@ -69,7 +69,8 @@ def _left_out(name: str) -> bool:
     return name.startswith(".") or name in _SKIPPED or name.endswith(_SKIPPED_ENDS)
 
 
-def _commit(folder: Path) -> tuple[str, bool]:
+def commit(folder: Path) -> tuple[str, bool]:
+    """The commit of the repository around a folder, "" where there is none, and whether files differ from it."""
     asked = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
         done = subprocess.run(

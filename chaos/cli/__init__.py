@@ -90,6 +90,41 @@ def _paths(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--json", action="store_true", help="as JSON")
 
 
+def _gate(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--catalogue", default="ci/recovery_paths.yaml", metavar="FILE",
+        help="what must be proved (default: ci/recovery_paths.yaml)",
+    )  # fmt: skip
+    _stores(verb)
+    verb.add_argument(
+        "--since", action="append", default=[], metavar="FILE",
+        help="`chaos paths --json` of the last release: says what appeared and what vanished",
+    )  # fmt: skip
+    verb.add_argument(
+        "--add", action="append", default=[], metavar="TARGET:PATH=FILE", help="list an experiment for a path, and end"
+    )
+    verb.add_argument(
+        "--remove", action="append", default=[], metavar="TARGET:PATH", help="take a path out of the catalogue, and end"
+    )
+    for name, text in (
+        ("junit", "a test case a path"), ("markdown", "for a comment on a pull request"), ("json", "all of it"),
+        ("badge", "an SVG"),
+    ):  # fmt: skip
+        verb.add_argument(f"--{name}", metavar="FILE", help=f"write the decision to FILE: {text}")
+    verb.add_argument("-q", "--quiet", action="store_true", help="only the verdict and what would open it")
+
+
+def _stores(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument(
+        "--store", action="append", default=[], metavar="FILE",
+        help="a results store (default: runs/results.sqlite); several are taken together",
+    )  # fmt: skip
+    verb.add_argument(
+        "--runs", action="append", default=[], metavar="DIR",
+        help="a folder of runs: those that its store does not know are judged",
+    )  # fmt: skip
+
+
 VERBS = {
     "run": Verb("running", "run experiments and judge them", _run),
     "validate": Verb("asking", "check experiment files; all mistakes at once", _validate),
@@ -100,6 +135,7 @@ VERBS = {
     "undo": Verb("undoing", "heal what a dead run left outside its lab", _undo),
     "judge": Verb("again", "judge a recorded run again", _recorded),
     "report": Verb("again", "judge again and write the reports", _recorded),
+    "gate": Verb("gating", "say whether every recovery path is proved: 0 yes, 1 no, 3 no data", _gate),
     "paths": Verb("paths", "list a target's recovery paths, and failure handling that is none", _paths),
 }
 

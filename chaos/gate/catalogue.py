@@ -46,12 +46,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         }
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment that proves a path: its name, the file as a command would name it, the digest it has today."""
 
     name: str
     file: str
-    recipe: str
+    digest: str
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str
     path: str
-    experiments: tuple[Listed, ...]
+    experiments: tuple[Recipe, ...]
     policy: Policy
     spot: Spot
 
@@ -94,10 +94,11 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """An experiment that could be listed for a path of `target`, and the words of its name, tags and title."""
+    """An experiment that could be listed for a path of `target`. `words` of its name, tags and title have a weight:
+    what a file is called says most."""
 
     target: str
     name: str
     file: str
-    recipe: str
-    words: frozenset[str]
+    digest: str
+    words: Mapping[str, int]

@@ -66,7 +66,7 @@ def tally(entry: Entry, runs: Sequence[Evidence], today: Build, now: float, edit
     of_newest = [run for run in good if run.build.sources == newest]
     return Tally(
         good=_resting(good, newest, entry.policy.runs),
-        wrong=tuple((*failed, *late)),
+        wrong=(*failed, *late),
         counting=len(of_newest) + len(failed) + len(late),
         undecided=tuple(undecided),
         unexercised=tuple(run for run in usable if right(entry.policy, run) and entry.path not in run.paths),
@@ -80,7 +80,7 @@ def misses(entry: Entry, run: Evidence, today: Build, now: float) -> tuple[Reaso
     """Everything that keeps a run of that experiment from counting for the entry, whatever its verdict."""
     policy = entry.policy
     found: dict[Reason, bool] = {
-        "experiment-changed": all(run.recipe != x.recipe for x in entry.experiments if x.name == run.experiment),
+        "experiment-changed": all(run.recipe != x.digest for x in entry.experiments if x.name == run.experiment),
         "overridden": bool(run.overrides),
         "no-lab": policy.lab == "required" and not run.lab,
         "other-build": not same_build(policy, run.build, today),

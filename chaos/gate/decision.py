@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from chaos.errors import Exit
 from chaos.gate.catalogue import Waiver
 from chaos.paths import Spot
 from chaos.result import Spread
@@ -106,11 +107,16 @@ class WaiverUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Enum):
-    """Of the gate; the value is the exit code."""
+    """Of the gate."""
 
-    OPEN = 0
-    BLOCKED = 1
-    NO_DATA = 3
+    OPEN = "open"
+    BLOCKED = "blocked"
+    NO_DATA = "no data"
+
+    @property
+    def exit(self) -> Exit:
+        """The exit code that says it."""
+        return {Verdict.OPEN: Exit.PASS, Verdict.BLOCKED: Exit.FAIL, Verdict.NO_DATA: Exit.INCONCLUSIVE}[self]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -46,17 +46,16 @@ def _edited(found: Tally) -> Iterator[Finding]:
 
 
 def _wrong(entry: Entry, found: Tally) -> Iterator[Finding]:
-    if not found.wrong:
+    if not found.wrong or found.share <= entry.policy.flake_rate:
         return
     failed = [run for run in found.wrong if decided(run)]
     if failed and failed[0] is found.newest:
         wanted = "" if entry.policy.verdict == "pass" else ", and a failure is asked for"
         yield Finding("failing", f"{failed[0].run}: {failed[0].headline}{wanted}")
-    elif found.share > entry.policy.flake_rate:
-        if failed:
-            yield Finding("flaky", f"{_share(entry, found)}: {failed[0].run}: {failed[0].headline}")
-        else:
-            yield Finding("inconclusive", _inconclusive(found.wrong))
+    elif failed:
+        yield Finding("flaky", f"{_share(entry, found)}: {failed[0].run}: {failed[0].headline}")
+    else:
+        yield Finding("inconclusive", _inconclusive(found.wrong))
 
 
 def _share(entry: Entry, found: Tally) -> str:
@@ -77,9 +76,9 @@ def _over(entry: Entry, found: Tally, figures: Mapping[str, Spread]) -> Iterator
         if taken is None or known < len(found.good):
             yield Finding("over-budget", f"{name} is not known of {len(found.good) - known} of {len(found.good)} runs")
         elif taken.high > bound:
-            unit = "s" if name.startswith("rto") or name.endswith("seconds") else name.partition(".")[2]
-            where = f"p95 {taken.p95:.4g}, its interval ends at {taken.high:.4g}" if taken.count > 1 else "one run"
-            value = where if taken.count > 1 else f"{taken.high:.4g} in the only run"
+            unit = "s" if name.startswith("rto") or name.endswith("seconds") else name.rpartition(".")[2]
+            interval = f"p95 {taken.p95:.4g}, its interval ends at {taken.high:.4g}"
+            value = interval if taken.count > 1 else f"{taken.high:.4g} in the only run"
             yield Finding("over-budget", f"{name}: {value}; {bound:g} {unit} allowed")
 
 
@@ -96,7 +95,7 @@ def _lacking(entry: Entry, found: Tally, today: Build, now: float) -> Iterator[F
         yield Finding("not-exercised", _unexercised(entry, found))
     yield from _missed(entry, found, today, now)
     if not (found.good or found.wrong or found.undecided or found.unexercised or found.missed or found.edited):
-        yield Finding("untested", f"no run of {', '.join(x.name for x in entry.experiments)} is on record")
+        yield Finding("untested", f"no finished run of {', '.join(x.name for x in entry.experiments)} is on record")
 
 
 def _unexercised(entry: Entry, found: Tally) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from chaos.evidence import Build, Evidence
-from chaos.gate.catalogue import Candidate, Entry, Listed, Policy
+from chaos.gate.catalogue import Candidate, Entry, Policy, Recipe
 from chaos.gate.counting import Tally, lacking, tally
 from chaos.gate.decision import Command, Reason
 from chaos.gate.question import Question
@@ -69,7 +69,7 @@ def _still(
     question: Question, candidate: Candidate, path: tuple[str, str], policy: Policy, runs: Sequence[Evidence]
 ) -> int:
     """How many runs would be missing if the candidate were listed."""
-    listed = Listed(name=candidate.name, file=candidate.file, recipe=candidate.recipe)
+    listed = Recipe(name=candidate.name, file=candidate.file, digest=candidate.digest)
     entry = Entry(target=path[0], path=path[1], experiments=(listed,), policy=policy, spot=Spot("", 0))
     found = tally(entry, runs, question.builds[path[0]], question.now, question.edited)
     return lacking(entry, found)
@@ -80,6 +80,6 @@ def _of_target(question: Question, target: str) -> list[Candidate]:
 
 
 def _alike(candidate: Candidate, path: str) -> int:
-    """How many words of a path's name the experiment uses of itself."""
-    words = {word for word in re.split(r"[^a-z0-9]+", path.lower()) if len(word) > 2}
-    return sum(any(word[:5] == other[:5] for other in candidate.words) for word in words)
+    """How much of a path's name the experiment says of itself."""
+    words = {word[:5] for word in re.split(r"[^a-z0-9]+", path.lower()) if len(word) > 2}
+    return sum(max((n for other, n in candidate.words.items() if other[:5] == word), default=0) for word in words)

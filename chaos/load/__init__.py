@@ -10,6 +10,7 @@ from typing import Any
 from chaos.api import Invariant
 from chaos.errors import SpecError
 from chaos.experiment import Budget, Ending, Experiment, Limits, TargetSpec
+from chaos.load.budget import read_budget
 from chaos.load.document import INVALID, EnoughProblems, Node, Problems, compose, read, show
 from chaos.load.hypotheses import read_hypotheses
 from chaos.load.method import read_method
@@ -101,23 +102,8 @@ def _plain_fields(entries: Mapping[str, Node], reader: Reader) -> dict[str, Any]
     }
     fields = {key: reader.read(entries[key], type_) for key, type_ in types.items() if key in entries}
     if "budget" in entries:
-        fields["budget"] = _budget(entries["budget"], reader)
+        fields["budget"] = read_budget(entries["budget"], reader)
     return {"description": "", "tags": (), "limits": Limits(), "budget": Budget(), **fields}
-
-
-def _budget(node: Node, reader: Reader) -> Any:
-    examples = {"rpo": "{steps: 20}", "rto": "{total: 30s}"}
-    parts = node.value if isinstance(node.value, dict) else {}
-    for key, part in parts.items():
-        if key in examples and not isinstance(part.value, dict | type(INVALID)):
-            reader.problems.add(
-                part.place, f"`{key}` does not say of what {show(part.value)} is", f"such as {examples[key]}"
-            )
-            return INVALID
-    for part in (node, *parts.values()):
-        if part.value == {}:
-            reader.problems.add(part.place, "a budget without a bound would not be applied", "give one or remove it")
-    return reader.struct(node, Budget, "`budget`")
 
 
 def _check_modes(entries: Mapping[str, Node], problems: Problems) -> None:
