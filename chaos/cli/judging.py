@@ -20,7 +20,7 @@ from chaos.history import History
 from chaos.journal import read
 from chaos.judge import Contract, judge
 from chaos.registry import installed
-from chaos.result import Result
+from chaos.result import Kind, Result
 
 T = TypeVar("T")
 
@@ -69,7 +69,8 @@ def write_reports(folder: Path, result: Result, history: History, replay: str) -
     schedule = _read(folder / SCHEDULE).decode(errors="replace").strip()
     landed = dict.fromkeys(str(event.get("kind")) for event in history.of("fault.landed"))
     notes = {kind: _fidelity(kind) for kind in landed}
-    written = write(folder, result, history, Background(notes, schedule, replay))
+    promises = {check.name: _promise(check.name) for check in result.of(Kind.INVARIANT)}
+    written = write(folder, result, history, Background(notes, schedule, replay, promises))
     return {
         "report": written.report,
         "junit": written.junit,
@@ -109,6 +110,14 @@ def _fidelity(kind: str) -> str:
     try:
         return installed().fault(kind).fidelity
     except ChaosError:  # a plugin that is not installed on the machine where the report is made
+        return ""
+
+
+def _promise(kind: str) -> str:
+    """What an invariant promises: the first sentence or two of what `chaos explain` says."""
+    try:
+        return (installed().invariant(kind).__doc__ or "").strip().partition("\n\n")[0]
+    except ChaosError:
         return ""
 
 

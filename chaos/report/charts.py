@@ -13,7 +13,8 @@ from chaos.report.lines import number, seconds
 from chaos.report.panels import Panel, panels
 
 _HEIGHT = 110.0
-_CHARTS = 8  # of probes and the like, besides the panels
+CHARTS = 8  # of probes and the like, besides the panels
+_COLUMNS = 150  # of the drawing that does not zoom
 _LEAST = 1e-3  # of a value on a logarithmic scale: what is below is drawn there
 
 Scale = Callable[[float], float]  # a value to its y
@@ -45,8 +46,11 @@ class Chart(NamedTuple):
 
 def charts(history: History, line: Timeline, bounds: Mapping[str, Sequence[float]]) -> tuple[Chart, ...]:
     """What clients saw, then the curves of the run; `bounds` by the curve's title."""
-    seen = [_panel(panel, line.end) for panel in panels(history)]
-    return (*seen, *(_single(curve, line.end, bounds.get(curve.title, ())) for curve in curves(history)[:_CHARTS]))
+    seen = [_panel(panel, line.end) for panel in panels(history, _COLUMNS)]
+    return (
+        *seen,
+        *(_single(curve, line.end, bounds.get(curve.title, ())) for curve in curves(history, _COLUMNS)[:CHARTS]),
+    )
 
 
 def _single(curve: Curve, end: float, bounds: Sequence[float]) -> Chart:

@@ -31,6 +31,16 @@ class Figure(NamedTuple):
     def __str__(self) -> str:
         return against(self.value, self.limit, self.unit)
 
+    @property
+    def amount(self) -> str:
+        """The value with its unit."""
+        return amount(self.value, self.unit)
+
+    @property
+    def budget(self) -> str:
+        """`of 6.0 s`, or that none was set."""
+        return "no budget" if self.limit is None else f"of {amount(self.limit, self.unit)}"
+
 
 def amount(value: float | None, unit: str) -> str:
     """A value with its unit."""

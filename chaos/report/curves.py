@@ -18,6 +18,7 @@ class Curve(NamedTuple):
     pieces: tuple[tuple[Point, ...], ...]
     low: float
     high: float
+    samples: int = 0  # with a value, before thinning
 
 
 def curves(history: History, columns: int = 400) -> tuple[Curve, ...]:
@@ -43,7 +44,8 @@ def curve(title: str, series: Iterable[tuple[float, float | None]], columns: int
     begin, end = ordered[0][0], ordered[-1][0]
     width = max(end - begin, 1e-9) / columns
     gap = max(5 * (end - begin) / len(ordered), 4 * width, 1.0)
-    return Curve(title, tuple(thin(piece, begin, width) for piece in _pieces(ordered, gap)), min(values), max(values))
+    pieces = tuple(thin(piece, begin, width) for piece in _pieces(ordered, gap))
+    return Curve(title, pieces, min(values), max(values), len(values))
 
 
 def thin(points: Sequence[Point], begin: float, width: float) -> tuple[Point, ...]:

@@ -1,4 +1,4 @@
-"""Lanes as shapes with coordinates: what the page's template draws, without a word of markup."""
+"""Lanes as shapes with coordinates: what the page shows on paper and without its script, without a word of markup."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ ROW = 22.0  # height of a lane
 TOP = 40.0
 _FAULTS = 100
 _FLAGS = 60
+_COLUMNS, _SHAPES = 300, 500
 _COLORS = 6  # epochs share so many colours
 
 
@@ -78,7 +79,7 @@ class Timeline(NamedTuple):
 def timeline(history: History) -> Timeline:
     """The members' lives as boxes, key events as marks, faults as shades."""
     end = max(end_of(history), 1e-3)
-    shown, hidden = lanes(history)
+    shown, hidden = lanes(history, _COLUMNS, _SHAPES)
     faults = bands(history)
     standing = faults[:_FAULTS]
     tracks = tuple(_track(lane, TOP + i * ROW, end, standing) for i, lane in enumerate(shown))

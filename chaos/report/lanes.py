@@ -79,21 +79,22 @@ def bands(history: History) -> tuple[Band, ...]:
     return tuple(sorted(found, key=lambda band: band.seq))
 
 
-def lanes(history: History, columns: int = 400) -> tuple[tuple[Lane, ...], int]:
+def lanes(history: History, columns: int = 400, most: int = _MOST_SHAPES) -> tuple[tuple[Lane, ...], int]:
     """The lanes in order of first appearance, the harness first; and how many members more there were.
 
-    What lies closer than a column, in a crowded run closer than a few, is shown once.
+    What lies closer than a column, in a crowded run closer than a few, is shown once; no more than `most` spans, and
+    no more marks.
     """
     end = max(end_of(history), 1e-9)
     tracks = {_HARNESS: _Track(_HARNESS)}
     for event in history.of(*_WATCHED):
         _follow(tracks, event)
     marked, width = history.of(*_MARKED), end / columns
-    while len(marks := _marks(tracks, marked, width)) > _MOST_SHAPES:
+    while len(marks := _marks(tracks, marked, width)) > most:
         width *= 2
     busy = {where for where, _ in marks}
     shown = sorted(tracks.values(), key=lambda track: (track.name != _HARNESS, track.name not in busy))[:_MOST_LANES]
-    spans = _thinned({track.name: track.finish(end) for track in shown}, end / columns)
+    spans = _thinned({track.name: track.finish(end) for track in shown}, end / columns, most)
     found = tuple(
         Lane(t.name, t.role, t.node, spans[t.name], tuple(m for where, m in marks if where == t.name))
         for t in tracks.values()
@@ -102,9 +103,9 @@ def lanes(history: History, columns: int = 400) -> tuple[tuple[Lane, ...], int]:
     return found, len(tracks) - len(found)
 
 
-def _thinned(spans: dict[str, list[Span]], width: float) -> dict[str, tuple[Span, ...]]:
+def _thinned(spans: dict[str, list[Span]], width: float, most: int) -> dict[str, tuple[Span, ...]]:
     """Of stretches shorter than `width` (doubled until all fit) one of each state a spot."""
-    while sum(map(len, spans.values())) > _MOST_SHAPES:
+    while sum(map(len, spans.values())) > most:
         spans = {
             name: list(
                 {(s.state, int(s.begin / width), s.begin if s.end - s.begin > width else 0): s for s in of}.values()

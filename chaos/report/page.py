@@ -1,28 +1,33 @@
-"""`report.html`: one file that needs no network and no script, from the result and the history."""
+"""`report.html`: one file that opens from disk and needs no network, from the result and the history.
+
+With its script it zooms, filters and links; without it, and on paper, it still shows everything that matters.
+"""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-import chaos
 from chaos.history import Event, History
 from chaos.report import contract, summary
 from chaos.report.charts import charts
 from chaos.report.drawing import timeline
+from chaos.report.episodes import Episode, episodes
 from chaos.report.junit import events_at
-from chaos.report.lines import clean_block, describe, details, number, seconds, shorten
+from chaos.report.lines import describe, details, shorten
+from chaos.report.picture import picture
+from chaos.report.render import page
+from chaos.report.story import Told, decisive, story
 from chaos.result import Check, Kind, Result
-from chaos.verdict import Outcome
+
+STYLES = ("base", "report")
+SCRIPTS = ("common", "theme", "select", "axis", "paint", "lanes", "curves", "plots", "events", "checks", "keys", "go")
 
 _LINKED = 40  # events of one check that are linked
-_EVENTS = 600  # rows of the event table, evidence before anything else
+_ROWS = 250  # of the table on paper and without script, evidence before anything else
 
 
 class Background(NamedTuple):
@@ -31,6 +36,7 @@ class Background(NamedTuple):
     notes: Mapping[str, str] = {}  # kind of fault -> its fidelity: what it stands for and what it does not show
     schedule: str = ""  # as it was written
     replay: str = ""  # the command line that runs it again
+    promises: Mapping[str, str] = {}  # kind of invariant -> what it promises, in a sentence
 
 
 class Row(NamedTuple):
@@ -41,71 +47,102 @@ class Row(NamedTuple):
     data: str
 
 
+class Cited(NamedTuple):
+    """A check as the page shows it."""
+
+    check: Check
+    number: int
+    linked: tuple[int, ...]  # numbers of events that lead there
+    more: int
+
+
 def encode(result: Result, history: History, background: Background) -> bytes:
     """The page."""
     line = timeline(history)
-    rows = _rows(history, _wanted(result, [mark.seq for lane in line.lanes for mark in lane.marks]))
-    started = history.first("run.started")
-    recovery = result.worst
-    return _render(
+    wanted = _wanted(result)
+    rows = _rows(history, sorted([*wanted, *(m.seq for lane in line.lanes for m in lane.marks)][:_ROWS]))
+    checks = tuple(_cited(result))
+    bounds = _bounds(result.checks)
+    found = episodes(result)
+    drawn = picture(history, wanted, bounds)
+    links = {c.check.name: c.number for c in checks}
+    lead = decisive(result)
+    return page(
+        "page.html.j2", styles=STYLES, scripts=SCRIPTS,
+        data={**drawn, "cited": _citations(checks), "recoveries": [_window(e) for e in found]},
         result=result,
-        version=chaos.__version__,
         when="" if result.started is None else f"{datetime.fromtimestamp(result.started, UTC):%Y-%m-%d %H:%M:%S} UTC",
-        recovery=recovery,
-        story=summary.story(recovery) if recovery else "",
-        others=[summary.episode(r) for r in result.recoveries if r is not recovery],
-        rto=contract.rto(result, recovery) if recovery else (),
-        rpo=contract.rpo(result, recovery) if recovery else (),
-        checks=tuple(contract.ordered(result)),
+        about=_about(history),
+        story=story(result, history, Told(background.notes, background.promises, background.replay)),
+        lead=links.get(lead.name) if lead else None,
+        promises={name: " ".join(text.split()) for name, text in background.promises.items()},
+        episodes=found,
+        others=[summary.episode(r) for r in result.recoveries if all(r is not e.recovery for e in found)],
+        checks=checks,
+        counts=_outcomes(result.checks),
         timeline=line,
-        charts=charts(history, line, _bounds(result.checks)),
+        charts=charts(history, line, bounds),
+        drawn=drawn,
         rows=rows,
         listed={row.event.seq for row in rows},
-        total=len(history),
-        notes=_notes(result, history, background.notes),
+        notes=_notes(history, background.notes),
         schedule=background.schedule,
         replay=background.replay,
-        environment=_environment(started),
-    )
-
-
-def _render(**values: Any) -> bytes:
-    from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
-
-    here = Path(__file__).parent
-    compiled = here / "__pycache__"  # compiling the page takes longer than all else, so keep it where modules are kept
-    keep = os.access(compiled, os.W_OK) and not sys.dont_write_bytecode
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_tidy,
-        loader=FileSystemLoader(here), bytecode_cache=FileSystemBytecodeCache(str(compiled)) if keep else None,
+        environment=_environment(history.first("run.started")),
     )  # fmt: skip
-    environment.filters |= {"seconds": seconds, "number": number, "measured": contract.measured}
-    environment.globals |= {"width": _percent}
-    return environment.get_template("page.html.j2").render(values).encode()
 
 
-def _tidy(value: Any) -> Any:
-    """Every value on its way into the page: no control character gets through; escaping is Jinja's part."""
-    if isinstance(value, Outcome):
-        return value.value
-    return clean_block(value) if type(value) is str else value
+def _about(history: History) -> str:
+    """Target and build, where the record tells them."""
+    begun = history.first("run.started")
+    if begun is None:
+        return ""
+    build = begun.get("build")
+    known = dict(build) if isinstance(build, Mapping) else {}
+    commit = (
+        f"commit {shorten(known.get('commit'), 11).removesuffix('…')}{' and changes' if known.get('dirty') else ''}"
+    )
+    parts = (shorten(begun.get("target") or "", 60), commit if known.get("commit") else "")
+    return " · ".join(filter(None, parts))
 
 
-def _percent(value: float | None, whole: float | None) -> str:
-    """A share as a CSS width."""
-    share = value / whole if value is not None and whole else 0.0
-    return f"{min(max(share, 0.0), 1.0) * 100:.2f}%"
+def _cited(result: Result) -> Iterable[Cited]:
+    for number, check in enumerate(contract.ordered(result)):
+        seqs = check.verdict.evidence
+        yield Cited(check, number, seqs[:_LINKED], max(len(seqs) - _LINKED, 0))
 
 
-def _wanted(result: Result, marked: Iterable[int]) -> Sequence[int]:
-    """Numbers of the events to list: those that prove something, then those that the timeline marks."""
-    evidence = [seq for check in contract.ordered(result) for seq in check.verdict.evidence[:_LINKED]]
+def _citations(checks: Iterable[Cited]) -> dict[int, list[int]]:
+    """Number of an event -> the checks that it is evidence of."""
+    found: dict[int, list[int]] = {}
+    for cited in checks:
+        for seq in cited.linked:
+            found.setdefault(seq, []).append(cited.number)
+    return found
+
+
+def _window(episode: Episode) -> list[float]:
+    began = episode.recovery.began
+    return [round(began, 3), round(began + (episode.recovery.total or 0.0), 3)]
+
+
+def _outcomes(checks: Iterable[Check]) -> Mapping[str, int]:
+    words = [check.verdict.outcome.value for check in checks]
+    return {word: words.count(word) for word in ("fail", "unknown", "pass") if word in words}
+
+
+def _wanted(result: Result) -> Sequence[int]:
+    """Numbers of the events that prove something, most important first; of each check its first few before the rest."""
+    checks = tuple(contract.ordered(result))
+    first = [seq for check in checks for seq in check.verdict.evidence[:6]]
     measured = [seq for recovery in result.recoveries for seq in recovery.evidence.values()]
-    return sorted(list(dict.fromkeys([*evidence, *measured, *marked]))[:_EVENTS])
+    rest = [seq for check in checks for seq in check.verdict.evidence[6:_LINKED]]
+    return list(dict.fromkeys([*first, *measured, *rest]))
 
 
 def _rows(history: History, seqs: Sequence[int]) -> tuple[Row, ...]:
-    return tuple(Row(e, describe(e), shorten(details(e.data), 400)) for e in events_at(history, seqs))
+    found = events_at(history, list(dict.fromkeys(seqs)))
+    return tuple(Row(e, describe(e), shorten(details(e.data), 300)) for e in found)
 
 
 def _bounds(checks: Iterable[Check]) -> Mapping[str, Sequence[float]]:
@@ -113,7 +150,7 @@ def _bounds(checks: Iterable[Check]) -> Mapping[str, Sequence[float]]:
     return {c.name: tuple(contract.bounds(c).values()) for c in checks if c.kind is Kind.HYPOTHESIS}
 
 
-def _notes(result: Result, history: History, notes: Mapping[str, str]) -> Mapping[str, str]:
+def _notes(history: History, notes: Mapping[str, str]) -> Mapping[str, str]:
     """The fidelity of the faults that landed."""
     kinds = dict.fromkeys(str(e.get("kind")) for e in history.of("fault.landed"))
     return {kind: " ".join(notes[kind].split()) for kind in kinds if kind in notes}
@@ -122,7 +159,7 @@ def _notes(result: Result, history: History, notes: Mapping[str, str]) -> Mappin
 def _environment(started: Event | None) -> Mapping[str, str]:
     if started is None:
         return {}
-    known = ("experiment", "seed", "version", "python", "kernel", "mechanisms", "settings")
+    known = ("experiment", "target", "seed", "version", "python", "kernel", "build", "mechanisms", "settings")
     return {key: _json(started.get(key)) for key in known if started.get(key) is not None}
 
 

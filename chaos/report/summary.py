@@ -19,7 +19,7 @@ _COLORS = {Outcome.PASS: "32", Outcome.FAIL: "31", Outcome.UNKNOWN: "33"}
 _WORDS = {Outcome.PASS: "PASS", Outcome.FAIL: "FAIL", Outcome.UNKNOWN: "UNKNOWN"}
 
 # What a check that could not be judged asks for.
-_HINTS = {
+HINTS = {
     Kind.RUN: "the run did not get to its end: read the last events of the journal and the members' logs",
     Kind.HYPOTHESIS: "no data, or not steady before the fault: run the same experiment with `method: []`",
     Kind.FAULT: "the fault did not land: `chaos doctor` says what this machine can do, the journal what failed",
@@ -189,6 +189,6 @@ def _next(result: Result, history: History) -> Iterator[str]:
             yield f"  {clean(check.name)}: {clean(check.verdict.reason)}"
             yield from (f"    {line}" for line in quote(history, check.verdict.evidence, 5))
     for kind in dict.fromkeys(c.kind for c in checks if c.verdict.outcome is Outcome.UNKNOWN):
-        yield f"  {_HINTS[kind]}"
+        yield f"  {HINTS[kind]}"
     if hung := history.last("target.hung"):
         yield f"  stacks of {names(hung.get('alive'))} are in the logs"

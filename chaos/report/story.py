@@ -1,0 +1,225 @@
+"""What broke, whether it recovered in time, and what to do next: the first screen of the page, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from chaos.errors import Exit
+from chaos.history import Event, History
+from chaos.report.contract import amount, ordered
+from chaos.report.junit import events_at
+from chaos.report.lanes import Band, bands
+from chaos.report.lines import number, seconds, shorten
+from chaos.report.phrases import broke, moment
+from chaos.report.summary import HINTS
+from chaos.result import Check, Kind, Need, Recovery, Result
+from chaos.verdict import Outcome
+
+_TOLD = 3  # faults of a run that are told one by one
+_SHOWN = 3  # events under what to do next
+_WIDE = 190  # characters of a reason on the first screen
+
+WORDS = {Outcome.PASS: "Passed", Outcome.FAIL: "Failed", Outcome.UNKNOWN: "Inconclusive"}
+ICONS = {Outcome.PASS: "✓", Outcome.FAIL: "✗", Outcome.UNKNOWN: "?"}
+
+
+class Advice(NamedTuple):
+    """One thing to do or to know: words, perhaps a check, the events that show it, a command."""
+
+    text: str
+    check: Check | None = None
+    events: tuple[Event, ...] = ()
+    command: str = ""
+    more: int = 0  # events of the check beyond those
+
+
+class Story(NamedTuple):
+    """The first screen."""
+
+    word: str
+    icon: str
+    why: str
+    broke: str
+    answer: str  # Yes, No, Too late, Not known, Nothing to recover from
+    recovered: str
+    advice: tuple[Advice, ...]
+
+
+class Told(NamedTuple):
+    """What the page knows beside result and history."""
+
+    notes: Mapping[str, str]
+    promises: Mapping[str, str]
+    replay: str
+
+
+def story(result: Result, history: History, told: Told) -> Story:
+    """All of it, from the judged run."""
+    answer, recovered = _recovered(result, history)
+    return Story(
+        word(result), ICONS[result.outcome], _why(result, answer), _broke(history), answer, recovered,
+        tuple(_advice(result, history, told)),
+    )  # fmt: skip
+
+
+def word(result: Result) -> str:
+    """The verdict as a word; what is worse than the outcome says so."""
+    if result.exit is Exit.HEAL_FAILED:
+        return "Heal failed"
+    if result.exit in (Exit.INTERRUPTED, Exit.TERMINATED):
+        return "Interrupted"
+    return WORDS[result.outcome]
+
+
+def decisive(result: Result) -> Check | None:
+    """The check that the headline is about; where nothing tells, the first that decided the outcome."""
+    own = [check for check in ordered(result) if check.verdict.outcome is result.outcome]
+    named = [check for check in own if result.headline.startswith(f"{check.name}: ")]
+    return next(iter(named + own), None)
+
+
+def _why(result: Result, answer: str) -> str:
+    check = decisive(result)
+    if result.exit is Exit.HEAL_FAILED:
+        return "A fault could not be undone: undo it by hand before anything else."
+    if result.outcome is Outcome.PASS:
+        return f"Every promise held: all {len(result.checks)} checks passed."
+    if check is None:
+        return f"{result.headline[:1].upper()}{result.headline[1:]}."
+    reason = shorten(check.verdict.reason, _WIDE)
+    if result.outcome is Outcome.FAIL and answer in ("No", "Too late"):
+        return f"{'It did not recover' if answer == 'No' else 'It recovered too late'}: {reason}"
+    if result.outcome is Outcome.UNKNOWN:
+        return f"Nothing is proved, neither good nor bad: {reason}"
+    if check.kind is Kind.INVARIANT and answer == "Yes":
+        return f"It recovered in time, but broke a promise: {reason}"
+    return f"A promise was broken: {reason}" if check.kind is Kind.INVARIANT else reason
+
+
+def _broke(history: History) -> str:
+    found = bands(history)
+    if not found:
+        missed = history.last("fault.missed") or history.last("fault.failed")
+        if missed is not None:
+            return f"Nothing: the fault “{missed.source.removeprefix('fault:')}” did not take effect."
+        armed = history.first("fault.armed") is not None
+        return (
+            "Nothing: no fault took effect." if armed else "Nothing, on purpose: a run without a fault, for comparison."
+        )
+    members = {str(e.get("member") or e.source): e for e in history.of("member.started")}
+    parts = [fault_told(history, band, members) for band in found[:_TOLD]]
+    more = f"; and {len(found) - _TOLD} more faults" if len(found) > _TOLD else ""
+    told = "; then ".join(parts) + more
+    return f"{told[:1].upper()}{told[1:]}."
+
+
+def fault_told(history: History, band: Band, members: Mapping[str, Event]) -> str:
+    """One fault: what, for how long, when."""
+    landed = history[band.seq]
+    injecting = next((e for e in reversed(history.of("fault.injecting")) if _before(e, landed)), None)
+    length = f"for {seconds(band.end - band.begin)}" if band.end > band.begin else ""
+    if length and not band.healed:
+        length = "until the end of the run"
+    return " ".join(filter(None, (broke(landed, band.members, members), length, moment(history, injecting, landed))))
+
+
+def _before(injecting: Event, landed: Event) -> bool:
+    return injecting.source == landed.source and injecting.seq < landed.seq
+
+
+def _recovered(result: Result, history: History) -> tuple[str, str]:
+    recovery = result.worst
+    if recovery is None:
+        if any(r.need is Need.NONE for r in result.recoveries):
+            return "Yes", "Work went on; no recovery was needed."
+        if not bands(history):
+            return "–", "There was nothing to recover from."
+        return "Not known", "The record does not show a recovery."
+    check = next((c for c in result.of(Kind.BUDGET) if c.name == "rto.total"), None)
+    limit = check.measured.get("limit") if check else None
+    of = f", of {seconds(float(limit))} allowed" if isinstance(limit, int | float) else " (no limit was set)"
+    if not recovery.complete or recovery.total is None:
+        return "No", _unfinished(recovery, history, limit)
+    late = isinstance(limit, int | float) and recovery.total > limit
+    broken = any(c.verdict.outcome is Outcome.FAIL for c in result.of(Kind.BUDGET))
+    answer = "Too late" if late else "Not as promised" if broken else "Yes"
+    count = sum(r.need in (Need.FAILURE, Need.UNPROVOKED) for r in result.recoveries)
+    worst = f" (the slowest of {count} recoveries)" if count > 1 else ""
+    if recovery.serving:
+        return answer, f"Clients were served as before after {seconds(recovery.total)}{of}{worst}."
+    if recovery.resume is not None and recovery.total - recovery.resume > 0.3:
+        went = (
+            f"Training went on after {seconds(recovery.resume)} and was up to speed after {seconds(recovery.total)}{of}"
+        )
+    else:
+        went = f"Training went on after {seconds(recovery.total)}{of}"
+    return answer, f"{went}{worst}; {_lost(recovery)}."
+
+
+def _unfinished(recovery: Recovery, history: History, limit: object) -> str:
+    took = max(history[-1].t - recovery.began, 0.0) if len(history) else 0.0
+    allowed = f"; {seconds(float(limit))} were allowed" if isinstance(limit, int | float) else ""
+    if "ended" in recovery.evidence:
+        return f"The fault ended the whole system{allowed}."
+    noticed = "" if recovery.detect is not None else " The failure was never noticed."
+    what = "clients were not served as before" if recovery.serving else "training had not gone on"
+    return f"When the run ended, {seconds(took)} after the fault, {what}{allowed}.{noticed}"
+
+
+def _lost(recovery: Recovery) -> str:
+    if recovery.lost_steps is None:
+        return "how much work was lost is not known"
+    if recovery.lost_steps == 0:
+        return "no step was lost"
+    return (
+        f"{amount(recovery.lost_steps, 'step' if recovery.lost_steps == 1 else 'steps')} of work had to be done again"
+    )
+
+
+def _advice(result: Result, history: History, told: Told) -> Iterator[Advice]:
+    check = decisive(result)
+    if result.outcome is Outcome.PASS:
+        yield from _after_pass(result, history, told)
+    elif check is not None:
+        events = _shown(history, check)
+        title = "Look at the check that failed" if result.outcome is Outcome.FAIL else "What was missing"
+        yield Advice(title, check, events, more=max(len(check.verdict.evidence) - len(events), 0))
+        if result.outcome is Outcome.UNKNOWN:
+            yield Advice(f"How to get it: {HINTS[check.kind]}.")
+        else:
+            sources = [e.source for e in events if history.first("member.started", member=e.source)]
+            yield Advice(_logs(list(dict.fromkeys(sources))))
+    if told.replay:
+        yield Advice("Run exactly this again", command=told.replay)
+
+
+def _shown(history: History, check: Check) -> tuple[Event, ...]:
+    """The first and the last events of the evidence: where it began, and where it shows."""
+    seqs = check.verdict.evidence
+    picked = seqs if len(seqs) <= _SHOWN else (seqs[0], *seqs[1 - _SHOWN :])
+    return tuple(events_at(history, picked))
+
+
+def _logs(sources: list[str]) -> str:
+    if not sources:
+        return "Then read the members' own logs, beside this page in logs/."
+    return f"Then read what they said themselves: {', '.join(f'logs/{shorten(s, 40)}*' for s in sources[:3])}."
+
+
+def _after_pass(result: Result, history: History, told: Told) -> Iterator[Advice]:
+    kinds = dict.fromkeys(str(e.get("kind")) for e in history.of("fault.landed"))
+    held = [c for c in result.checks if c.kind is Kind.INVARIANT]
+    budgets = len(result.of(Kind.BUDGET))
+    proved = " and ".join(filter(None, (
+        f"{len(held)} invariant{'s' if len(held) != 1 else ''}" if held else "",
+        f"{budgets} budget{'s' if budgets != 1 else ''}" if budgets else "",
+    )))  # fmt: skip
+    seed = f" with seed {number(result.seed)}" if result.seed is not None else ""
+    yield Advice(f"Proved: {proved or 'what was asked'} held in this run, under this fault at this moment{seed}.")
+    for kind in kinds:
+        _, found, missing = " ".join(told.notes.get(kind, "").split()).partition("Does not show:")
+        if found:
+            yield Advice(f"Not proved: {shorten(missing.strip(), 200)}")
+            break
+    yield Advice("Not proved by one run: that it always holds. Repeat it (--repeat 10) for a spread of the figures.")
