@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 import chaos
+from chaos.clean import clean_block
 from chaos.history import Event
 from chaos.report import contract
-from chaos.clean import clean_block
 from chaos.report.lines import describe, number, seconds, shorten
 from chaos.verdict import Outcome
 
