@@ -21,6 +21,20 @@ class Spot(msgspec.Struct, frozen=True, order=True):
         return f"{self.file}:{self.line}"
 
 
+class Region(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Lines of a source file, `first` to `last`, which only run on a recovery path; `head` is that of the `def`."""
+
+    file: str
+    first: int
+    last: int
+    head: int = 0
+
+    @property
+    def spot(self) -> Spot:
+        """The place to show."""
+        return Spot(self.file, self.head or self.first)
+
+
 class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An entry of `recovery-paths` in a target file. `code` is where a program that was not changed has the branch:
     `src/train.py:resume`, a function, or `src/train.py:40-62`, lines; relative to the target file."""
@@ -37,6 +51,7 @@ class Path(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str  # checkpoint.rollback
     listed: Spot | None = None
     declared: tuple[Spot, ...] = ()
+    code: Region | None = None  # of a program that was not changed, as the target file says; `declared` has its place
 
     @property
     def where(self) -> Spot | None:
@@ -51,6 +66,7 @@ class Handler(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     concern: Concern
     catches: tuple[str, ...]  # exception types as written
     calls: str  # the call in its `try` that makes it one: `self._store.commit`
+    does: str = ""  # what it does about the failure: "tries again", "calls `self.restore`"
     inside: str  # the function that holds it: `Vault.settle`
 
 

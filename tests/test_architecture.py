@@ -67,6 +67,7 @@ LAYERS = {
 HEAVY = {
     "boto3",
     "botocore",
+    "coverage",
     "moto",
     "torch",
     "numpy",

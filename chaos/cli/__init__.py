@@ -88,6 +88,11 @@ def _recorded(verb: argparse.ArgumentParser) -> None:
 def _paths(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("target", metavar="TARGET", help="a target file, or the folder of its target.yaml")
     verb.add_argument("--json", action="store_true", help="as JSON")
+    verb.add_argument("--sarif", metavar="FILE", help="what there is to mend, as SARIF 2.1.0")
+    verb.add_argument(
+        "--coverage", nargs="+", action="extend", default=[], metavar="FILE",
+        help="coverage.py data of runs: which paths with `code:` were taken",
+    )  # fmt: skip
 
 
 def _gate(verb: argparse.ArgumentParser) -> None:

@@ -24,10 +24,11 @@ class Module:
         self.nodes = tuple(ast.walk(tree))
         self._parents = {below: node for node in self.nodes for below in ast.iter_child_nodes(node)}
         self.imports = dict(self._imports())
+        shared = set(self._globals())
         self._assigned: dict[tuple[str, ast.AST | None], list[ast.expr]] = {}
         for name, node, value in self._assignments():
             around = next(self.functions_around(node), None)
-            around = None if around is not None and name in _globals(around) else around
+            around = None if (name, around) in shared else around
             self._assigned.setdefault((name, around), []).append(value)
         self.stars = tuple(
             self._from(node) for node in self.nodes if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
@@ -67,6 +68,11 @@ class Module:
     def assigned(self, name: str, function: ast.AST | None) -> list[ast.expr]:
         """What plain assignments give to a name, in a function or (None) at the top of the file or a class in it."""
         return self._assigned.get((name, function), [])
+
+    def _globals(self) -> Iterator[tuple[str, ast.AST | None]]:
+        for node in self.nodes:
+            if isinstance(node, ast.Global):
+                yield from ((name, next(self.functions_around(node), None)) for name in node.names)
 
     def _assignments(self) -> Iterator[tuple[str, ast.AST, ast.expr]]:
         for node in self.nodes:
@@ -203,10 +209,6 @@ def top_level(module: Module, dotted: str) -> tuple[Module, ast.AST] | None:
             return None
         body = found.body if isinstance(found, ast.ClassDef) else []
     return (module, found) if found is not None else None
-
-
-def _globals(function: ast.AST) -> set[str]:
-    return {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
 
 
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from chaos.inside import emit, hello
+from chaos.inside import emit, hello, recovery_path
 from targets.frameworks.elastic.place import LIBRARY, NODE, SETTINGS, as_fork, digest, end_job, head_store, index
 
 ME = f"replica-{index()}"
@@ -99,9 +100,10 @@ def lead(control: dist.Store) -> None:
     for epoch in range(1, 4):
         control.wait([f"joiner/{epoch}"], timedelta(seconds=120))
         control.set(f"epoch/{epoch}", "")
-        regroup(control, epoch, 0)
-        emit("group.formed", epoch=epoch, world=2, generation=0, step=replica.step, live=epoch > 1)
-        share(replica, 0, epoch)
+        with recovery_path("replica.rejoin") if epoch > 1 else nullcontext():
+            regroup(control, epoch, 0)
+            emit("group.formed", epoch=epoch, world=2, generation=0, step=replica.step, live=epoch > 1)
+            share(replica, 0, epoch)
         try:
             train(replica, epoch)
         except RuntimeError as error:

@@ -57,8 +57,9 @@ class Keeper:
             try:
                 kept = await self._way.save(take(session, self._engine.cache))
             except Incomplete:
-                session.saved, session.sums = 0, {}
-                kept = await self._way.save(take(session, self._engine.cache))
+                with inside.recovery_path("session.resend"):
+                    session.saved, session.sums = 0, {}
+                    kept = await self._way.save(take(session, self._engine.cache))
         except Fenced as fenced:
             facts = {"resource": f"session/{session.id}", "op": "kv.write", "member": self._replica}
             inside.emit("write.rejected", **facts, token=session.token, highest=fenced.highest, reason="stale-epoch")

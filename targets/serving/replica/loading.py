@@ -77,8 +77,9 @@ class Loader:
             try:
                 return self.read(generation)
             except Damaged as error:
-                self._damaged.add(generation)
-                self._emit("checkpoint.damaged", generation=generation, name=self._replica, reason=str(error))
+                with inside.recovery_path("weights.pass_over"):
+                    self._damaged.add(generation)
+                    self._emit("checkpoint.damaged", generation=generation, name=self._replica, reason=str(error))
         return None
 
     def read(self, generation: int) -> Loaded:

@@ -10,6 +10,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
+from chaos import inside
 from targets.serving.replica.saving import FAILURES, PATIENCE, Fenced, Incomplete, Kept, Tokens, Way
 from targets.serving.replica.state import State, merge
 
@@ -96,7 +97,8 @@ class InPeers(Way):
             try:
                 return Kept(name, await self._send(url, state))
             except FAILURES:
-                self._down[name] = time.monotonic() + 1.0  # and the next one has to be sent all of it
+                with inside.recovery_path("session.next_peer"):
+                    self._down[name] = time.monotonic() + 1.0  # and the next one has to be sent all of it
         raise TimeoutError("no other replica answers")
 
     async def find(self, session: str) -> list[State]:

@@ -58,8 +58,9 @@ class Shelf:
                 try:
                     loaded = await asyncio.to_thread(self._loader.read, generation)
                 except Damaged as error:
-                    self._log.warning("an older generation is gone", generation=generation, reason=str(error))
-                    return self.current
+                    with inside.recovery_path("weights.substitute"):
+                        self._log.warning("an older generation is gone", generation=generation, reason=str(error))
+                        return self.current
                 if not await self._fit(loaded):
                     return self.current
             return self._generations[generation]
@@ -107,4 +108,5 @@ class Shelf:
             async with asyncio.timeout(PATIENCE):
                 return max(floor, int(await self._raise([_FLOOR], [floor])))
         except FAILURES:
-            return floor
+            with inside.recovery_path("floor.local"):
+                return floor

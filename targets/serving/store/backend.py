@@ -70,7 +70,7 @@ class RedisServer(Backend):
                 try:
                     await redis.ping()
                     return
-                except (RedisError, OSError):
+                except (RedisError, OSError):  # not a recovery path: it has just been started, and nothing has failed
                     await asyncio.sleep(LOOK)  # it does not tell when it listens
         raise Unavailable(f"redis-server ended with {process.returncode}")
 

@@ -63,7 +63,7 @@ class Lease:
             if refused.error == "finished":
                 raise Finished(refused.fields["outcome"]) from None
             return min(max(float(refused.fields.get("remaining", 0.0)), 0.02), self._settings.lease_renew)
-        except Unreachable:
+        except Unreachable:  # not a recovery path: who does not lead asks again, as it does all the time
             return self._settings.lease_renew
         self.epoch, self.previous = granted["epoch"], granted["previous"]
         self._expires = sent + self._settings.lease_ttl

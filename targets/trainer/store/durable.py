@@ -52,7 +52,7 @@ class Disk:
     def _sync(self, file: int) -> None:
         try:
             os.fsync(file)
-        except OSError:
+        except OSError:  # not a recovery path: a deliberate bug, and without it the error is the caller's
             if not self._insists:
                 raise
             os.fsync(file)

@@ -120,7 +120,7 @@ def _await_listener(master: tuple[str, int], timeout: float) -> None:
     while True:
         try:
             return socket.create_connection(master, timeout).close()
-        except OSError:
+        except OSError:  # not a recovery path: ranks start together, and who is first waits
             if time.monotonic() >= end:
                 raise
             time.sleep(0.01)

@@ -84,13 +84,15 @@ class Worker:
                 self._load()
                 self._train()
                 return
-            except Regroup as regroup:
+            except Regroup as regroup:  # not a recovery path: the coordinator's order, and it declares which path it is
                 order = regroup.order
             except MemoryError:
                 leave(OUT_OF_MEMORY)
-            except RuntimeError as error:  # what gloo and NCCL raise when a peer is gone
+            # What gloo and NCCL raise when a peer is gone.
+            # not a recovery path: the worker only waits to be stopped or regrouped; the coordinator declares that
+            except RuntimeError as error:
                 order = self._broken(error)
-            except Corrupted as found:
+            except Corrupted as found:  # not a recovery path: as above, once the coordinator has been told
                 order = self._corrupted(found)
             except Refused as refused:
                 if refused.error != "stale-epoch":
