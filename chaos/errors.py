@@ -5,6 +5,7 @@
     ├ PluginError     unknown, defined twice, does not load                  exit 2
     ├ JournalError    not a journal, or torn before its end                  exit 2
     ├ ArchiveError     not a results store, or it cannot be read or written   exit 2
+    ├ GameDayError    a game day that cannot begin or be reached             exit 2
     ├ TargetError     could not be started or made ready                     exit 3
     └ FaultError
       ├ Unsupported   this machine or this target cannot do it               exit 3
@@ -78,6 +79,12 @@ class JournalError(ChaosError):
 
 class ArchiveError(ChaosError):
     """A file is no results store, or cannot be read or written."""
+
+    exit = Exit.USAGE
+
+
+class GameDayError(ChaosError):
+    """A game day cannot begin or be reached, or its state cannot be read or written."""
 
     exit = Exit.USAGE
 

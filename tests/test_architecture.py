@@ -65,6 +65,7 @@ LAYERS = {
     "pytest_plugin": 3,
 }
 HEAVY = {
+    "apscheduler",
     "boto3",
     "botocore",
     "coverage",

@@ -81,6 +81,47 @@ def _undo(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("runs", nargs="*", metavar="RUN", help="folders of runs (default: all in ./runs)")
 
 
+def _gameday(verb: argparse.ArgumentParser) -> None:
+    commands = verb.add_subparsers(dest="command", required=True, metavar="COMMAND", prog="chaos gameday")
+
+    def command(name: str, text: str, *, plan: str = "?") -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text, formatter_class=_Help)
+        if name == "note":
+            added.add_argument("text", metavar="TEXT", help="what was seen")
+        added.add_argument("plan", nargs=plan if plan == "?" else None, metavar="PLAN", help="the plan's file")
+        added.add_argument("--state", metavar="FILE", help="its state (default: below $XDG_STATE_HOME/chaos)")
+        return added
+
+    run = command("run", "wait for the schedule, run each day, write its report", plan="1")
+    run.add_argument("--now", action="store_true", help="begin at once, or take up the day that was cut off; then end")
+    run.add_argument("--once", action="store_true", help="end after the first day")
+    run.add_argument("--out", default="runs", metavar="DIR", help="where the day's folder goes (default: runs)")
+    preview = command("plan", "show the next starts, the drawn order and how far each reaches; run nothing", plan="1")
+    preview.add_argument("--seed", type=int, metavar="N", help="of the dice, where the plan gives none")
+    preview.add_argument("--export", choices=("systemd", "cron", "kubernetes"), help="print units for that scheduler")
+    command("status", "what runs, what is asked, how far the day is")
+    for name, text in _ORDERS.items():
+        order = command(name, text)
+        order.add_argument("--by", metavar="NAME", help="who says so (default: the user)")
+        if name in ("abort", "pause"):
+            order.add_argument("-m", "--text", metavar="TEXT", help="why, for the timeline")
+    report = command("report", "write the report of a day again")
+    report.add_argument("--day", type=int, metavar="N", help="which (default: the last)")
+    switch = commands.add_parser("kill-all", help=_KILL_ALL, description=_KILL_ALL, formatter_class=_Help)
+    switch.add_argument("--by", metavar="NAME", help="who says so (default: the user)")
+
+
+_KILL_ALL = "end every game day on this machine and whatever it runs, healed"
+_ORDERS = {
+    "pause": "begin nothing further until `resume`; what runs goes on",
+    "resume": "go on after a pause, or after a heal that failed was undone by hand",
+    "abort": "end the day: what runs heals and ends, the rest is not run",
+    "approve": "say yes to what is asked",
+    "reject": "say no to what is asked",
+    "note": "add an observer's note to the timeline",
+}
+
+
 def _recorded(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("run", metavar="RUN", help="a run's folder, or its journal.jsonl")
 
@@ -138,6 +179,7 @@ VERBS = {
     "explain": Verb("asking", "what a fault, probe, invariant or driver does and promises", _explain),
     "doctor": Verb("asking", "what this machine can do, and how to mend what it cannot", _doctor),
     "undo": Verb("undoing", "heal what a dead run left outside its lab", _undo),
+    "gameday": Verb("gameday", "game days that run by themselves, from a plan", _gameday),
     "judge": Verb("again", "judge a recorded run again", _recorded),
     "report": Verb("again", "judge again and write the reports", _recorded),
     "gate": Verb("gating", "say whether every recovery path is proved: 0 yes, 1 no, 3 no data", _gate),

@@ -35,9 +35,10 @@ def test_help_imports_nothing_heavy_and_no_plugin() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_alone_is_parsed_as_among_the_others(verb: str) -> None:
-    more = {"run": ["x"], "validate": ["x"], "explain": ["x"], "judge": ["x"], "report": ["x"], "paths": ["x"]}.get(
-        verb, []
-    )
+    more = {
+        **{name: ["x"] for name in ("run", "validate", "explain", "judge", "report", "paths")},
+        "gameday": ["status"],
+    }.get(verb, [])
     assert parser(only=verb).parse_args([verb, *more]) == parser().parse_args([verb, *more])
 
 

@@ -1,0 +1,149 @@
+"""`chaos gameday`: run, preview, look at and steer game days; every command but `run` works from another terminal."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+
+from chaos.cli.gameday_places import Known, known, meant
+from chaos.errors import Exit, GameDayError
+from chaos.gameday.children import lives
+from chaos.gameday.records import DayState
+from chaos.gameday.store import Store
+from chaos.gameday.wake import ring
+
+PATIENCE = 60.0  # seconds that the kill switch waits for heals
+
+
+def main(call: argparse.Namespace) -> int:
+    """Dispatch."""
+    elsewhere = {"run": "gameday_running", "plan": "gameday_preview", "report": "gameday_reports"}
+    if call.command in elsewhere:
+        code: int = import_module(f"chaos.cli.{elsewhere[call.command]}").main(call)
+        return code
+    if call.command == "kill-all":
+        return kill_all(call)
+    if call.command == "status":
+        return status(call)
+    return order(call)
+
+
+def order(call: argparse.Namespace) -> int:
+    """Leave an order and wake whoever runs the day; where nobody does, it takes effect when somebody does again."""
+    state = meant(call.plan, call.state)
+    by = call.by or getpass.getuser()
+    with Store(state) as store:
+        store.order(call.command, getattr(call, "text", None) or "", by, time.time())
+        if ring(state):
+            return Exit.PASS
+        if call.command == "abort":
+            _end_orphans(store)
+    print(f"{state}: nobody runs this game day now; the order is kept for when it is started again", file=sys.stderr)
+    return Exit.PASS
+
+
+def _end_orphans(store: Store) -> list[int]:
+    """Ask experiments that outlived their game day to heal and end; file descriptors that tell when they have."""
+    files = []
+    last = store.last()
+    for attempt in store.attempts(last.id) if last is not None and last.state is DayState.RUNNING else ():
+        if attempt.finding is None and attempt.pid is not None and lives(attempt.pid, attempt.born):
+            with suppress(OSError):
+                files.append(file := os.pidfd_open(attempt.pid))
+                signal.pidfd_send_signal(file, signal.SIGTERM)
+    return files
+
+
+def kill_all(call: argparse.Namespace) -> int:
+    """The kill switch: every game day of this user on this machine, and every experiment that one has left running."""
+    files: dict[int, str] = {}
+    for entry in known():
+        for file in _end(entry, call.by or getpass.getuser()):
+            files[file] = entry.title
+    if not files:
+        print("no game day is running")
+        return Exit.PASS
+    left = _await(files, PATIENCE)
+    for file, title in files.items():
+        print(f"{title}: " + ("still ending; its heals have limits of their own" if file in left else "ended, healed"))
+        os.close(file)
+    return Exit.INCONCLUSIVE if left else Exit.PASS
+
+
+def _end(entry: Known, by: str) -> list[int]:
+    if entry.alive:
+        with suppress(OSError):
+            file = os.pidfd_open(entry.pid)
+            signal.pidfd_send_signal(file, signal.SIGTERM)
+            return [file]
+    with suppress(GameDayError), Store(Path(entry.state)) as store:
+        files = _end_orphans(store)
+        last = store.last()
+        if last is not None and last.state is DayState.RUNNING:
+            store.order("abort", "kill-all", by, time.time())  # so that it does not go on when it is started again
+        return files
+    return []
+
+
+def _await(files: dict[int, str], within: float) -> set[int]:
+    """Those of the processes that have not ended by then."""
+    left, deadline = set(files), time.monotonic() + within
+    poll = select.poll()
+    for file in left:
+        poll.register(file, select.POLLIN)
+    while left and (rest := deadline - time.monotonic()) > 0:
+        for file, _ in poll.poll(rest * 1000):
+            poll.unregister(file)
+            left.discard(file)
+    return left
+
+
+def status(call: argparse.Namespace) -> int:
+    """What runs, what is asked, how far the day is; of all game days where none is named."""
+    if call.plan is None and call.state is None:
+        entries = known()
+        for entry in entries:
+            _show(Path(entry.state), entry)
+        if not entries:
+            print("no game day is known here")
+        return Exit.PASS
+    state = meant(call.plan, call.state)
+    _show(state, next((entry for entry in known() if Path(entry.state) == state), None))
+    return Exit.PASS
+
+
+def _show(state: Path, entry: Known | None) -> None:
+    runs = f"runs, pid {entry.pid}" if entry is not None and entry.alive else "does not run"
+    with Store(state) as store:
+        last = store.last()
+        title = last.plan.title if last is not None else entry.title if entry is not None else state.stem
+        print(f"{title}: {runs}\n  state: {state}")
+        for fact, word in (("paused", "paused"), ("heal failed", "a heal failed")):
+            if value := store.fact(fact):
+                print(f"  {word}: {value}; `chaos gameday resume`")
+        for line in store.lines()[-3:]:
+            print(f"  {line.text}")
+        if last is None:
+            print("  no day has begun")
+            return
+        story = store.story(last.id)
+        done = {attempt.number for attempt in story.attempts if attempt.finding is not None}
+        print(f"  day {last.id}, {_when(last.started)}: {last.state.value}{': ' + last.why if last.why else ''}")
+        print(f"  {len(done)} of {len(last.agenda.turns)} experiments ran, {len(story.skips)} are not run")
+        for gate in story.gates:
+            if not gate.answer:
+                print(f"  approval asked: {gate.name}, until {_when(gate.until)}; `chaos gameday approve` or `reject`")
+        for line in story.lines[-5:]:
+            print(f"    {_when(line.at)[11:]} {line.text}")
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
