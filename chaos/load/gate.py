@@ -148,7 +148,7 @@ class _Loader:
         given = dict(node.value) if isinstance(node.value, dict) else {}
         budget = read_budget(given.pop("budget"), self._reader) if "budget" in given else None
         rest = Node(node.place, given if isinstance(node.value, dict) else node.value, node.keys)
-        own = self._reader.struct(rest, Policy, what, ignore=(*ignore, "budget"))
+        own = self._reader.struct(rest, Policy, what, ignore=ignore)
         if own is INVALID or budget is INVALID:
             return INVALID
         names = {f.encode_name: f.name for f in msgspec.structs.fields(Policy)}
@@ -158,6 +158,8 @@ class _Loader:
     def _paths(self, node: Node, policy: Any) -> tuple[Entry, ...]:
         found = []
         base = policy if isinstance(policy, Policy) else Policy()
+        if node.value is None:
+            return ()
         for target, below in self._reader.mapping(node, "`paths`", tuple(self._targets)).items():
             if below.value is None:
                 continue

@@ -115,29 +115,34 @@ def _checked(text: str, meant: dict[str, Any], name: str) -> str:
 
 def _with_entry(text: str, target: str, path: str, experiment: str) -> str:
     entry = f"{_word(path)}: {{experiments: [{_word(experiment)}]}}\n"
-    root = _root(text)
     lines = (text if text.endswith("\n") else text + "\n").splitlines(keepends=True)
-    paths = _child(root, "paths")
+    paths = _child(_root(text), "paths")
     if paths is None:
         return "".join([*lines, f"paths:\n  {_word(target)}:\n    {entry}"])
     block = _child(paths[1], target)
-    if block is None or not _is_block(block[1]):
-        indent = "  " if not _is_block(paths[1]) else " " * paths[1].value[0][0].start_mark.column
-        if block is not None:  # `trainer:` with nothing, or `{}`, behind it
-            at, first = block[0].start_mark.line, lines[block[0].start_mark.line]
-            lines[at] = first[: block[0].end_mark.column] + ":\n"
-            lines.insert(at + 1, f"{indent}  {entry}")
-            return "".join(lines)
-        if not _is_block(paths[1]):
-            at, first = paths[0].start_mark.line, lines[paths[0].start_mark.line]
-            lines[at] = first[: paths[0].end_mark.column] + ":\n"
-            lines.insert(at + 1, f"{indent}{_word(target)}:\n{indent}  {entry}")
-            return "".join(lines)
+    if block is not None and _is_block(block[1]):
+        lines.insert(_last_line(block[1]) + 1, " " * block[1].value[0][0].start_mark.column + entry)
+    elif block is not None:
+        _put_below(lines, block, " " * (block[0].start_mark.column + 2) + entry)
+    elif _is_block(paths[1]):
+        indent = " " * paths[1].value[0][0].start_mark.column
         lines.insert(_last_line(paths[1]) + 1, f"{indent}{_word(target)}:\n{indent}  {entry}")
-        return "".join(lines)
-    first_key = block[1].value[0][0]
-    lines.insert(_last_line(block[1]) + 1, " " * first_key.start_mark.column + entry)
+    else:
+        _put_below(lines, paths, f"  {_word(target)}:\n    {entry}")
     return "".join(lines)
+
+
+def _put_below(lines: list[str], pair: tuple[Any, Any], new: str) -> None:
+    """Below a key behind which nothing stands, or `{}`: on its line or on one of its own."""
+    key, value = pair
+    at, written = value.start_mark.line, value.end_mark.index > value.start_mark.index
+    if written and at > key.start_mark.line:
+        lines[at] = new
+        return
+    at = key.start_mark.line
+    if written:
+        lines[at] = lines[at][: value.start_mark.column].rstrip() + lines[at][value.end_mark.column :]
+    lines.insert(at + 1, new)
 
 
 def _with_experiment(text: str, target: str, path: str, experiment: str) -> str:
