@@ -21,7 +21,20 @@ from .peer import Peer, find_peer
 from .place import Place, chaos
 from .processes import BenchError
 
-SECTIONS = ("startup", "schedule", "trigger", "abort", "journal", "judge", "cost", "toxiproxy", "tap", "views", "hooks")
+SECTIONS = (
+    "startup",
+    "schedule",
+    "trigger",
+    "abort",
+    "journal",
+    "judge",
+    "cost",
+    "toxiproxy",
+    "tap",
+    "views",
+    "hooks",
+    "gate",
+)
 OUTPUT = Path("test-output/bench.json")
 
 
