@@ -13,6 +13,7 @@ from chaos.verdict import Verdict, failed, passed, unknown
 
 _BACK = 2.0  # a failure explains an ejection for so many seconds
 _FAILED = ("outlier", "breaker")  # reasons that lie in failed attempts
+_SHARED = 10  # attempts for each replica, of which one that is in rotation gets some
 _BUSY = (503, 504)  # of one that has too much to do, or a caller without patience
 
 
@@ -23,9 +24,10 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
     replica had died, drains, fails by itself (an answer of 500 within 2 s before), or where a fault that hit it, the
     router or the store stood, or was over no longer than `within`. A fault that is named under `harmless` (such as a
     delay that clients can bear) explains none. What was ejected must return within `within` after its process is ready
-    again, its fault is healed, or, without a cause, at all. Never more than the share `most` of the replicas is out for
-    failed attempts at the same time: where all fail, the cause is elsewhere. Needs an ejection, or at least `mistakes`
-    of clients (status 400) with other requests beside them.
+    again, its fault is healed, or, without a cause, at all; and one that has returned is asked again, as others are,
+    within `within`. Never more than the share `most` of the replicas is out for failed attempts at the same time: where
+    all fail, the cause is elsewhere. Needs an ejection, or at least `mistakes` of clients (that they made on purpose,
+    status 400) with other requests beside them.
     """
 
     id: ClassVar[str] = "S8"
@@ -57,10 +59,12 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
         return self._judged(view, outs, back, doubts)
 
     def _judged(self, view: Service, outs: list[Out], back: list[int], doubts: list[str]) -> Verdict:
-        mistakes = [r for r in view.ended() if r.status == 400]
+        mistakes = [r for r in view.ended() if r.status == 400 and r.wrong]
         seqs = [r.completed.seq for r in mistakes if r.completed]
         if doubts:
             return unknown("; ".join(doubts), few([*back, *(o.ejected.seq for o in outs)]))
+        if shunned := next((v for o in outs if (v := self._shunned(view, o))), None):
+            return shunned
         said = []
         if outs:
             gone = len(outs) - len(back) // 2
@@ -134,7 +138,8 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             return None
         if out.returned is not None and out.returned.t <= well + self.within:
             return out.returned
-        again = next((o for o in view.outs if o.replica == out.replica and o.ejected.seq > out.ejected.seq), None)
+        later = (o for o in view.outs if o.replica == out.replica and o.ejected.seq > out.ejected.seq)
+        again = next((o for o in later if o.ejected.t < view.over), None)  # at the end everybody leaves
         if out.returned is None and again is not None:
             return None  # it is judged by the last one
         seen = out.returned.t if out.returned else view.over
@@ -146,6 +151,26 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             f"{out.replica}, ejected for {out.reason}, returned {when} after it was well again; {self.within:g} s are "
             "allowed",
             seqs,
+        )
+
+    def _shunned(self, view: Service, out: Out) -> Verdict | None:
+        """It is said to be back, and nobody sends it anything."""
+        if out.returned is None:
+            return None
+        since = out.returned.t
+        again = (o.ejected.t for o in view.outs if o.replica == out.replica and o.ejected.seq > out.returned.seq)
+        stops = [d.begun.t for d in view.drains if d.member == out.replica and d.begun.t > since]
+        dead = [d.since for d in view.dead() if d.replica == out.replica and d.until > since]
+        until = min([since + self.within, view.over, *again, *stops, *dead])
+        asked = [a for attempts in view.attempts.values() for a in attempts if since < a.began <= until]
+        if until < since + self.within or len(asked) < _SHARED * len(view.replicas):
+            return None
+        if any(a.replica == out.replica for a in asked):
+            return None
+        return failed(
+            f"{out.replica} was said to have returned, and was asked nothing in the {self.within:g} s after it, while "
+            f"others were asked {len(asked)} times",
+            few([out.ejected.seq, out.returned.seq, *(a.seq for a in asked)]),
         )
 
     def _well_since(self, view: Service, out: Out) -> float | None:

@@ -39,6 +39,12 @@ class FencedSession(Invariant, frozen=True, kw_only=True):
                     "given to a newer owner",
                     (owner.seq, event.seq) if owner else (event.seq,),
                 )
+            if highest is None and session in newest and token < newest[session].get("token"):
+                return unknown(
+                    f"{event.get('replica')} wrote session {session} with token {token} after another one had with "
+                    f"{newest[session].get('token')}, and nobody tells which of them was known where it was kept",
+                    (newest[session].seq, event.seq),
+                )
             if session not in newest or token >= newest[session].get("token"):
                 newest[session] = event
         refused = [e for e in history.of("write.rejected") if _stale(e)]

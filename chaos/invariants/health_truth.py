@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import ClassVar, NamedTuple
 
-from chaos.api import Duration, Invariant
+from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
-from chaos.serving import RACE, Attempt, Service, service
+from chaos.serving import RACE, SHED, Attempt, Service, service
 from chaos.training import few
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_ENOUGH = 5  # attempts in a span, for a share of them to mean something
 _LACKS = (0, 503, 504)  # what comes of a replica that waits for what it lacks
 
 
@@ -28,15 +29,19 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
 
     Judged from its health as the router saw it (`health.changed`: the level `ready` is up, and none is down) against
     what became of its attempts meanwhile. It is a lie where for longer than `within` every attempt failed or was
-    answered wrongly, at least `least` of them; and where it was said to be ready before its `replica.ready`. A 503 or
-    no answer while a fault of the store or the router stands is no lie: what all replicas lack is no reason for one to
-    stay away. A replica that a fault hit, and that nobody asked anything afterwards, leaves it unknown.
+    answered wrongly, at least `least` of them, or where in two spans of `within` in a row more than the share `failing`
+    did; where it was said to be ready before its `replica.ready`; and where it had died, was frozen or cut off from the
+    router for longer than `within` and was still said to be well. A 503 or no answer while a fault of the store or the
+    router stands is no lie: what all replicas lack is no reason for one to stay away. That a client was told of a
+    mistake it had not made is a failure. A replica that a fault hit, and that nobody asked anything afterwards, leaves
+    it unknown, and so does one that was asked and whose health nobody told.
     """
 
     id: ClassVar[str] = "S1"
     needs: ClassVar[tuple[str, ...]] = ("health.changed", "attempt.completed")
     within: Duration = 2.0
     least: int = 3
+    failing: Ratio = 0.5
 
     def check(self, history: History) -> Verdict:
         view = service(history)
@@ -47,7 +52,11 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
         for replica, spans in well.items():
             for span in spans:
                 inside = [a for a in view.attempts.get(replica, ()) if span.since <= a.began and a.ended < span.until]
-                if lie := self._lie(view, replica, span, inside):
+                if lie := (
+                    self._lie(view, replica, span, inside)
+                    or self._often(view, replica, span, inside)
+                    or self._dead(view, replica, span)
+                ):
                     return lie
                 served += [a.seq for a in inside if _good(view, a)]
         if not served:
@@ -91,9 +100,54 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
                 )
         return None
 
+    def _often(self, view: Service, replica: str, span: _Well, inside: list[Attempt]) -> Verdict | None:
+        """Real requests fail again and again, though not all of them, for two spans of `within` in a row."""
+        spans: dict[int, list[tuple[Attempt, bool]]] = {}
+        for attempt in inside:
+            if (bad := _bad(view, attempt)) or _good(view, attempt):
+                spans.setdefault(int((attempt.ended - span.since) / self.within), []).append((attempt, bad))
+        before: list[Attempt] = []
+        for number in range(max(spans, default=-1) + 1):
+            told = spans.get(number, [])
+            failing = [attempt for attempt, bad in told if bad]
+            if len(told) < max(self.least, _ENOUGH) or len(failing) <= self.failing * len(told):
+                before = []
+                continue
+            if before:
+                lasted = failing[-1].ended - before[0].ended
+                return failed(
+                    f"{replica} said that it is well, while {len(before) + len(failing)} requests to it failed within "
+                    f"{lasted:.1f} s, more than {self.failing:.0%} of them",
+                    few([span.said.seq, *(a.seq for a in (*before, *failing))]),
+                )
+            before = failing
+        return None
+
+    def _dead(self, view: Service, replica: str, span: _Well) -> Verdict | None:
+        """It answered nobody, and was said to be well all the same."""
+        for dead in view.dead():
+            if dead.replica != replica or span.since > dead.since:
+                continue
+            lasted = min(dead.until, view.over, span.until) - dead.since
+            blind = any(
+                view.shared(f) and f.injecting.t <= dead.since + lasted and f.stands(view.over) >= dead.since
+                for f in view.faults
+            )
+            if lasted > self.within and not blind:
+                return failed(
+                    f"{replica} was said to be well for {lasted:.1f} s after it could answer nobody any more "
+                    f"({dead.how}); {self.within:g} s are allowed",
+                    few([span.said.seq, dead.cause.seq]),
+                )
+        return None
+
     def _unasked(self, view: Service, well: dict[str, list[_Well]]) -> list[str]:
         """The replicas that a fault hit, that went on to say they are well, and that nobody asked."""
-        doubts = []
+        doubts = [
+            f"nobody told of the health of {replica}, which was asked {len(view.attempts[replica])} times"
+            for replica, spans in well.items()
+            if not spans and view.attempts.get(replica)
+        ]
         for fault in view.faults:
             for replica in sorted(view.hit(fault)):
                 stood = [s for s in well[replica] if s.until > fault.landed.t + self.within]
@@ -141,4 +195,10 @@ def _bad(view: Service, attempt: Attempt) -> bool:
         for f in view.faults
     ):
         return False
-    return attempt.failed or (attempt.status == 200 and _wrong(view, attempt))
+    return _failed(view, attempt) or (attempt.status == 200 and _wrong(view, attempt))
+
+
+def _failed(view: Service, attempt: Attempt) -> bool:
+    """Whether the replica is to blame, as it also is where it calls a right question a mistake."""
+    blames = 400 <= attempt.status < 500 and attempt.status != SHED and not view.requests[attempt.request].wrong
+    return attempt.failed or (blames and not attempt.draining)

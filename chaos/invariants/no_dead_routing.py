@@ -94,11 +94,12 @@ class NoDeadRouting(Invariant, frozen=True, kw_only=True):
         if not any(r.began > late for r in asked):
             return f"nobody asked for anything later than {self.within:g} s"
         lost = [r for r in asked if r.completed is not None and (r.fact("attempts") or 0) > len(r.attempts)]
+        # Whose answer counts none: the router may have sent it to the dead one, and wait there still.
         silent = [
             r
             for r in asked
-            if r.completed is None and not r.attempts and r.shed is None
-            and r.began + (r.fact("deadline") or 0) < view.over
+            if not r.attempts and r.shed is None and r.fact("attempts") is None and not r.wrong
+            and r.began + (r.fact("deadline") or 0) < view.over and r.status in (0, 504)
         ]  # fmt: skip
         if lost or silent:
             return f"attempts of {len(lost) + len(silent)} requests are not on record"

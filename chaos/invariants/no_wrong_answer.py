@@ -10,14 +10,17 @@ from chaos.serving import Request, Service, service
 from chaos.training import few
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_ENOUGH = 5  # answers of one kind, for a share of them to mean something
+
 
 class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
     """No answer with status 200 is wrong, whatever is broken.
 
     Judged from the answers that the client compared with a golden model (`right` of `request.completed`). What is
     found only by a known question now and then may be wrong for a moment: up to `most` answers, none later than
-    `within` after a fault landed. At least the share `compared` of the answers since the first fault must have been
-    compared; in a run without a fault, of all.
+    `within` after a fault landed. There is no right answer to what its client asked wrongly. At least the share
+    `compared` of the answers since the first fault must have been compared, of rankings and of streams, and of each
+    replica's; in a run without a fault, of all.
     """
 
     id: ClassVar[str] = "S4"
@@ -29,7 +32,7 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
     def check(self, history: History) -> Verdict:
         view = service(history)
         answered = [r for r in view.ended() if r.status == 200]
-        wrong = [r for r in answered if r.fact("right") is False]
+        wrong = [r for r in answered if r.fact("right") is False or r.wrong]
         late = [r for r in wrong if not self._excused(view, r)]
         if late or len(wrong) > self.most:
             return self._failed(view, late or wrong, len(wrong))
@@ -45,9 +48,24 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
             return unknown(
                 f"only {len(compared)} of {len(judged)} answers {when} were compared", few([_seq(r) for r in compared])
             )
+        if gap := self._unseen(judged):
+            return unknown(f"{gap} {when} were compared", few([_seq(r) for r in compared]))
         said = f"; {len(wrong)} were wrong until it was found out" if wrong else ", all right"
         seqs = [*(f.landed.seq for f in view.faults[:1]), *(_seq(r) for r in (*wrong, *compared))]
         return passed(f"{len(compared)} of {len(judged)} answers {when} were compared{said}", few(seqs))
+
+    def _unseen(self, judged: list[Request]) -> str:
+        """Whose answers nobody looked at; empty where all were looked at alike."""
+        groups: dict[str, list[bool]] = {}
+        for request in judged:
+            compared = request.fact("right") is not None
+            for name in ("streams" if request.stream else "rankings", request.fact("replica")):
+                if name is not None:
+                    groups.setdefault(str(name), []).append(compared)
+        for name, seen in sorted(groups.items()):
+            if len(seen) >= _ENOUGH and sum(seen) < self.compared * len(seen):
+                return f"only {sum(seen)} of {len(seen)} answers of {name}"
+        return ""
 
     def _excused(self, view: Service, request: Request) -> bool:
         return any(f.injecting.t <= request.ended <= f.landed.t + self.within for f in view.faults) and self.most > 0

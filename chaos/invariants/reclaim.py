@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from chaos.api import Duration, Invariant, Size
 from chaos.history import Event, History
-from chaos.serving import Request, Service, service
+from chaos.serving import RACE, Request, Service, service
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -17,7 +17,8 @@ class Reclaim(Invariant, frozen=True, kw_only=True):
 
     Judged from `replica.usage` of replicas that live on. Work has failed where a request broke off, ran out of time or
     went on elsewhere. It has left something behind where for longer than `within` a replica has more blocks than its
-    living sessions hold, or says that it works while no client waits for anything; and where its memory ends more than
+    living sessions hold, or says that it works on more requests than the router waits for; and where its memory ends
+    more than
     `memory` above what it had when the work failed. Needs failed work, and a usage later than `within` after it.
     """
 
@@ -28,13 +29,13 @@ class Reclaim(Invariant, frozen=True, kw_only=True):
 
     def check(self, history: History) -> Verdict:
         view = service(history)
-        busy = _busy(view)
+        over = max((r.ended for r in view.requests.values() if r.completed is not None), default=view.over)
         evidence: list[int] = []
         told: dict[str, list[Event]] = {}
         for event in history.of("replica.usage"):
             told.setdefault(str(event.get("replica")), []).append(event)
         for replica, usage in told.items():
-            if broken := self._leak(replica, usage) or self._stuck(replica, usage, busy):
+            if broken := self._leak(replica, usage) or self._stuck(view, replica, usage, over):
                 return broken
         work = _failed(view)
         if not work:
@@ -75,19 +76,22 @@ class Reclaim(Invariant, frozen=True, kw_only=True):
                 )
         return None
 
-    def _stuck(self, replica: str, usage: list[Event], busy: list[tuple[float, float]]) -> Verdict | None:
+    def _stuck(self, view: Service, replica: str, usage: list[Event], over: float) -> Verdict | None:
         """Work that goes on for nobody."""
+        waits = _waits(view, replica, self.within)
         since: Event | None = None
         for event in usage:
             load = (event.get("in_flight") or 0) + (event.get("queue") or 0)
-            if not load or any(a <= event.t <= b for a, b in busy):
+            asked = sum(a - RACE <= event.t <= b + RACE for a, b in waits)
+            if load <= asked:
                 since = None
                 continue
             since = since or event
-            if event.t - since.t > self.within:
+            if event.t - since.t > self.within / 2:  # and what failed had `within` before
+                whom = "no client waits for any" if event.t > over else f"the router waits for {asked} there"
                 return failed(
-                    f"{replica} says that {load} requests are at work for {event.t - since.t:.1f} s in which no client "
-                    "waits for any",
+                    f"{replica} says that {load} requests are at work, and has for {event.t - since.t:.1f} s been at "
+                    f"more than anybody waits for: {whom}",
                     (since.seq, event.seq),
                 )
         return None
@@ -133,15 +137,12 @@ def _broke(request: Request) -> bool:
     return request.errs and not request.unsent
 
 
-def _busy(view: Service) -> list[tuple[float, float]]:
-    """The spans in which some client waited for an answer, joined; a replica may tell of them a moment later."""
-    joined: list[tuple[float, float]] = []
-    for began, ended in sorted((r.began, r.ended) for r in view.requests.values()):
-        if joined and began <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], ended))
-        else:
-            joined.append((began, ended))
-    return joined
+def _waits(view: Service, replica: str, within: float) -> list[tuple[float, float]]:
+    """The spans in which it may be at work on an attempt, or on a request of which no attempt is on record; one that
+    has come to nothing may hold its place for a while."""
+    own = [(a.began, a.ended if a.status == 200 else a.ended + within) for a in view.attempts.get(replica, ())]
+    untold = (r for r in view.requests.values() if not r.attempts or r.completed is None)
+    return own + [(r.began, r.ended) for r in untold if r.shed is None and not r.unsent]
 
 
 def _lived(view: Service, replica: str, since: float, until: float) -> bool:

@@ -136,6 +136,12 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
     # --- retries
 
     def _retries(self, view: Service) -> Verdict | _Judged | None:
+        for request in view.requests.values():
+            if (claimed := request.fact("attempts") or 0) - sum(a.draining for a in request.attempts) > self.attempts:
+                return failed(
+                    f"request {request.id} was tried {claimed} times, as its answer says; {self.attempts} are allowed",
+                    few(request.seqs()),
+                )
         tried = [(r, [a for a in r.attempts if not a.draining]) for r in view.requests.values()]
         again = [(r, attempts) for r, attempts in tried if len(attempts) > 1]
         if not again:

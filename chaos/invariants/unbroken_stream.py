@@ -10,15 +10,18 @@ from chaos.serving import Request, Service, service
 from chaos.training import few, listed
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_TELLS = ("tokens", "wanted", "missing", "repeated")  # what the client must tell of a stream
+
 
 class UnbrokenStream(Invariant, frozen=True, kw_only=True):
     """No token of a stream is lost or repeated, and one whose replica fails goes on within `within`.
 
     Judged from what the client read of each stream (`request.completed`: tokens, missing, repeated, gap) and from
-    `session.resumed`. A stream that had begun and did not come to its end has lost tokens, whatever its status; up to
-    `broken` of them are allowed. Needs a failover: of a stream between two of its tokens (`failover: stream`), or also
-    of a session between two turns (`any`). `recomputed` bounds the tokens that had to be computed again for one; `way`
-    is how at least one of them must have come back.
+    `session.resumed`. A stream that had begun and did not come to its end by its deadline has lost tokens, whatever its
+    status; up to `broken` of them are allowed. Needs a failover: of a stream between two of its tokens (`failover:
+    stream`), or also of a session between two turns (`any`). `recomputed` bounds the tokens that had to be computed
+    again for one; `way` is how at least one of them must have come back: what was not recomputed must have been kept
+    (`kv.written`) before.
     """
 
     id: ClassVar[str] = "S10"
@@ -37,11 +40,15 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
                 return failed(f"stream {request.id} {said}{_whose(request)}", few(request.seqs()))
         if not streams:
             return unknown("no stream ended")
-        if untold := [r for r in streams if r.status == 200 and None in (r.fact("tokens"), r.fact("wanted"))]:
+        if untold := [r for r in streams if r.status == 200 and None in [r.fact(name) for name in _TELLS]]:
             return unknown(f"{len(untold)} streams do not tell their tokens", few(untold[0].seqs()))
-        cut = [r for r in streams if _cut(r)]
+        open_ = [r for r in view.overdue() if r.stream and any(a.event.get("streamed") for a in r.attempts)]
+        cut = [*(r for r in streams if _cut(r)), *open_]
         if len(cut) > self.broken:
             first = cut[0]
+            if first.completed is None:
+                said = f"{len(cut)} streams broke off: {first.id} had begun, and never came to its end"
+                return failed(f"{said}{_whose(first)}", few(first.seqs()))
             return failed(
                 f"{len(cut)} streams broke off: {first.id} after {first.fact('tokens')} of {first.fact('wanted')} "
                 f"tokens (status {first.status}, {first.fact('error')}){_whose(first)}",
@@ -70,6 +77,10 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         ways = sorted({str(r.fact("resumed")) for r in (*middle, *between) if r.fact("resumed")})
         if self.way is not None and self.way not in ways:
             return failed(f"no session came back by {self.way}, but by {listed(ways) or 'none'}", seqs)
+        if self.way not in (None, "recompute") and not _kept(view, self.way):
+            return unknown(
+                f"sessions are said to have come back by {self.way}, and nobody told that any was kept", seqs
+            )
         gaps = [float(r.fact("gap") or 0.0) for r in middle]
         longest = f", after at most {max(gaps):.2f} s" if gaps else ""
         return passed(
@@ -98,6 +109,17 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
             f"{self.recomputed} are allowed",
             (event.seq,),
         )
+
+
+def _kept(view: Service, way: str | None) -> bool:
+    """Whether any session that came back in this way had been kept before."""
+    written: set[object] = set()
+    for event in view.history.of("kv.written", "session.resumed"):
+        if event.kind == "kv.written":
+            written.add(event.get("session"))
+        elif event.get("way") == way and event.get("session") in written:
+            return True
+    return False
 
 
 def _torn(request: Request) -> str:

@@ -12,6 +12,8 @@ from chaos.result import Check, Kind, Need, Recovery
 from chaos.training import few, listed, standstill
 from chaos.verdict import Verdict, failed, passed, unknown
 
+_EARLY = 1.0  # seconds by which a load may be over sooner than it says: clients come at random
+
 
 def checks(contract: Contract, history: History) -> list[Check]:
     """The checks of the run, then one for each step of the method."""
@@ -116,8 +118,13 @@ def _done(history: History) -> Verdict:
     begun = history.first("job.started")
     if done is None and begun is not None:
         return failed("the target ended with exit code 0 although its job was not done", (finished.seq,))
-    if history.first("load.started") and not history.first("load.ended"):
-        return failed("the target ended with exit code 0 although its load was not over", (finished.seq,))
+    if (load := history.first("load.started")) is not None:
+        over = history.first("load.ended")
+        if over is None:
+            return failed("the target ended with exit code 0 although its load was not over", (finished.seq,))
+        wanted, lasted = load.get("seconds"), over.t - load.t
+        if wanted is not None and lasted < wanted - max(_EARLY, 0.1 * wanted):
+            return failed(f"the load was over after {lasted:.1f} of {wanted:g} s", (load.seq, over.seq))
     if begun is not None and done is not None:
         wanted, reached = begun.get("steps"), done.get("step")
         if None not in (wanted, reached) and reached < wanted:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from chaos.api import Invariant
 from chaos.errors import Exit
 from chaos.history import History
-from chaos.judge import budget, conduct, hypotheses, serving
+from chaos.judge import books, budget, conduct, hypotheses, serving
 from chaos.judge.contract import Contract
 from chaos.judge.efficiency import efficiency
 from chaos.judge.recovery import measure
@@ -47,6 +47,7 @@ def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str,
         *conduct.checks(contract, history),
         *conduct.unprovoked(recoveries),
         *conduct.blind(contract, history),
+        *(books.checks(history) if served else ()),
         *hypotheses.checks(contract, history, view),
         *budgets(contract.budget, history, recoveries),
         *(Check(name=kind, kind=Kind.INVARIANT, id=i.id, verdict=_held(i, history)) for kind, i in invariants),

@@ -6,8 +6,12 @@
 - *detect*: the first `replica.ejected` of a replica that the fault hit. Where it hit what all replicas depend on: the
   first of `replica.ejected`, `breaker.opened`, `features.moved`, `ladder.moved`.
 - *total*: the moment from which on, to the next fault or the end of the load, requests are answered as before. A
-  request suffers that ends without an answer, is shed, late, wrong, or of less quality than the best. Second by second,
-  no more of them suffer than did before the first fault, and one of twenty. A dent that comes back counts to its end.
+  request suffers that ends without an answer, or not at all by its deadline, is shed, late, wrong, or of less quality
+  than the best. Second by second, no more of them suffer than did before the first fault, and one of twenty. A dent
+  that comes back counts to its end. So the total holds the climb back to full quality, rung by rung: where clients had
+  answers again sooner, the note says when.
+
+Where nobody asked for anything for a while, nobody can tell whether it was over: the budget is not known to be kept.
 
 There is nothing to restart, to load or to warm up that all clients wait for, and no work that could be lost: an RPO and
 the other terms of an RTO mean nothing here, and a budget on one is never judged.
@@ -26,12 +30,14 @@ from chaos.experiment import Budget
 from chaos.history import Event, History
 from chaos.judge import budget as figures
 from chaos.result import Check, Kind, Need, Recovery
-from chaos.serving import Request, Service, service
-from chaos.training import Struck
-from chaos.verdict import unknown
+from chaos.serving import SHED, Request, Service, service
+from chaos.training import Struck, listed
+from chaos.verdict import Outcome, unknown
 
 _WINDOW = 1.0  # seconds over which the share of requests that suffer is taken
 _SLACK = 0.05  # of them may suffer beyond those that did before the first fault
+_WATCH = 2.0  # seconds after a fault in which somebody must ask for something
+_SILENT = "nobody asked for anything"
 _MEANT = ("total", "detect")
 _SIGNS = ("replica.ejected", "breaker.opened", "features.moved", "ladder.moved")
 
@@ -40,8 +46,8 @@ class _Line:
     """The requests of a span by the moments at which they ended, and how many suffered."""
 
     def __init__(self, requests: Sequence[Request], degraded: bool) -> None:
-        self.requests = sorted(requests, key=lambda r: r.ended)
-        self.times = [r.ended for r in self.requests]
+        self.requests = sorted(requests, key=_moment)
+        self.times = [_moment(r) for r in self.requests]
         self.bad = [_suffers(r, degraded) for r in self.requests]
         self._sums = [0, *accumulate(self.bad)]
 
@@ -69,14 +75,15 @@ class _Dent(msgspec.Struct, frozen=True, kw_only=True):
     until: float  # the next fault, or the end of the load
     first: Request | None = None  # that suffered
     back: Request | None = None  # the first one after it was over; None: it never was
+    answered: Request | None = None  # the first one from which on there were answers, of whatever quality
 
 
 def measure(history: History) -> tuple[Recovery, ...]:
     """An episode for each fault that landed while there was load, and one for each replica that broke by itself."""
     view = service(history)
     faults = sorted((f for f in view.faults if f.landed.t < view.over), key=lambda f: f.landed.t)
-    asked = [r for r in view.ended() if not r.wrong and r.ended <= view.over]
-    before = [r for r in asked if not faults or r.ended < faults[0].injecting.t]
+    asked = [r for r in (*view.ended(), *view.overdue()) if not r.wrong and _moment(r) <= view.over]
+    before = [r for r in asked if not faults or _moment(r) < faults[0].injecting.t]
     degraded = sum(r.degraded for r in before) <= _SLACK * len(
         before
     )  # else less than the best is what it always gives
@@ -92,7 +99,7 @@ def checks(budget: Budget, history: History, recoveries: Sequence[Recovery]) -> 
         rpo=None,
         rto=msgspec.structs.replace(budget.rto, restart=None, load=None, warmup=None) if budget.rto else None,
     )
-    found = figures.checks(meant, history, recoveries)
+    found = [_told(check, recoveries) for check in figures.checks(meant, history, recoveries)]
     for family, fields in (("rpo", figures.RPO), ("rto", figures.RTO)):
         for field, unit in fields.items():
             limit = getattr(getattr(budget, family), field, None)
@@ -107,10 +114,30 @@ def checks(budget: Budget, history: History, recoveries: Sequence[Recovery]) -> 
     return found
 
 
+def _told(check: Check, recoveries: Sequence[Recovery]) -> Check:
+    """With what a reader must know; a budget that was kept while nobody asked for anything is not known to be."""
+    verdict = check.verdict
+    silent = [r for r in recoveries if r.note.startswith(_SILENT)]
+    if verdict.outcome is Outcome.PASS and silent:
+        reason = f"{listed(silent[0].faults)}: {silent[0].note}, so nobody can tell whether it was over"
+        return msgspec.structs.replace(check, verdict=unknown(reason, verdict.evidence))
+    climbs = [r for r in recoveries if r.note and r.total is not None and r.need is Need.FAILURE and r.total > 0]
+    if check.name != "rto.total" or not climbs or silent:
+        return check
+    slowest = max(climbs, key=lambda r: r.total or 0.0)
+    return msgspec.structs.replace(
+        check, verdict=msgspec.structs.replace(verdict, reason=f"{verdict.reason} ({slowest.note})")
+    )
+
+
+def _moment(request: Request) -> float:
+    """When it ended; where it never did, when its deadline was over."""
+    return request.ended if request.completed is not None else request.began + float(request.fact("deadline") or 0.0)
+
+
 def _suffers(request: Request, degraded: bool) -> bool:
     event = request.completed
-    assert event is not None
-    if request.errs or request.status == 429 or request.fact("right") is False:
+    if event is None or request.errs or request.status == SHED or request.fact("right") is False:
         return True
     late = (event.get("latency") or 0.0) > (request.fact("deadline") or float("inf"))
     return late or bool(event.get("missing") or event.get("repeated")) or (degraded and request.degraded)
@@ -125,7 +152,7 @@ def _dents(
     for index, fault in enumerate(faults):
         group = [*group, fault]
         end = faults[index + 1].landed.t if index + 1 < len(faults) else view.over
-        line = _Line([r for r in asked if group[0].injecting.t <= r.ended < end], degraded)
+        line = _Line([r for r in asked if group[0].injecting.t <= _moment(r) < end], degraded)
         last = line.last_dent(limit)
         if last is None:
             found.append(_Dent(faults=group, until=end))
@@ -137,7 +164,11 @@ def _dents(
             continue  # the next fault struck before it was over
         first = next(i for i, bad in enumerate(line.bad) if bad)
         back = line.requests[good] if good is not None and lasting else None
-        found.append(_Dent(faults=group, until=end, first=line.requests[first], back=back))
+        rough = _Line(line.requests, degraded=False)
+        bad = rough.last_dent(limit)
+        answered = rough.first_good(-1 if bad is None else bad)
+        served = rough.requests[answered] if answered is not None and back is not None else None
+        found.append(_Dent(faults=group, until=end, first=line.requests[first], back=back, answered=served))
         group = []
     return found
 
@@ -149,9 +180,9 @@ def _recovery(view: Service, dent: _Dent) -> Recovery:
     dead = [d for d in view.dead() if d.replica in hit and d.since >= fault.injecting.t and d.until > d.since]
     early = sign is not None and sign.seq < fault.landed.seq  # it was noticed before the proof was in
     start = (fault.injecting if early else fault.landed).t
-    total = 0.0 if dent.first is None else max(dent.back.ended - start, 0.0) if dent.back else None
+    total = 0.0 if dent.first is None else max(_moment(dent.back) - start, 0.0) if dent.back else None
     needed = dent.first is not None or bool(dead) or (sign is not None and sign.kind == "replica.ejected")
-    first, back = (r.completed if r is not None else None for r in (dent.first, dent.back))
+    first, back = (r.completed or r.sent if r is not None else None for r in (dent.first, dent.back))
     marks = {"began": fault.injecting if early else fault.landed, "detect": sign, "first": first, "total": back}
     return Recovery(
         need=Need.FAILURE if needed else Need.NONE,
@@ -163,8 +194,25 @@ def _recovery(view: Service, dent: _Dent) -> Recovery:
         detect=max(sign.t - start, 0.0) if sign else None,
         total=total,
         resume=total,
-        note="no client noticed it" if dent.first is None else "",
+        note=_note(view, dent, start),
         evidence={name: event.seq for name, event in marks.items() if event is not None},
+    )
+
+
+def _note(view: Service, dent: _Dent, start: float) -> str:
+    """What a reader must know to take the total right."""
+    last = dent.back.ended if dent.back else dent.faults[-1].stands(dent.until)
+    silent = view.silence(start, min(max(last, dent.faults[-1].landed.t + _WATCH), dent.until))
+    usual = view.silence(view.opened, view.faults[0].injecting.t) if view.opened is not None else 0.0
+    if silent > max(_WINDOW, 3 * usual):
+        return f"{_SILENT} for {silent:.1f} s"
+    if dent.first is None:
+        return "no client noticed it"
+    if dent.back is None or dent.answered is None or dent.back.ended - dent.answered.ended < _WINDOW / 2:
+        return ""
+    soon = max(dent.answered.ended - start, 0.0)
+    return (
+        f"clients had answers after {soon:.2f} s, and full quality {dent.back.ended - dent.answered.ended:.2f} s later"
     )
 
 
@@ -178,12 +226,11 @@ def _sign(view: Service, dent: _Dent, hit: Sequence[str]) -> Event | None:
 
 
 def _unprovoked(view: Service) -> list[Recovery]:
-    """Members that ended by themselves before anybody had broken anything: a bug, or the machine."""
-    struck = min((f.injecting.t for f in view.faults), default=float("inf"))
+    """Members that ended by themselves although no fault had hit them or their node: a bug, or the machine."""
     found = []
     for event in view.history.of("member.exited"):
-        ended = event.get("code") != 0 and not event.get("expected") and event.t < min(struck, view.over)
-        if ended and view.role(event.get("member")) in ("replica", "router", "store"):
+        ended = event.get("code") != 0 and not event.get("expected") and event.t < view.over
+        if ended and view.role(event.get("member")) in ("replica", "router", "store") and not _struck(view, event):
             found.append(
                 Recovery(
                     need=Need.UNPROVOKED, members=(str(event.get("member")),), began=event.t, serving=True,
@@ -191,3 +238,14 @@ def _unprovoked(view: Service) -> list[Recovery]:
                 )
             )  # fmt: skip
     return found
+
+
+def _struck(view: Service, event: Event) -> bool:
+    """Whether a fault had hit that member, or somebody on its node with whom it may end."""
+    name = event.get("member")
+    places = {name, view.roster.node(name)}
+    return any(
+        f.injecting.t <= event.t and not places.isdisjoint(h | {view.roster.node(m) for m in h})
+        for f in view.faults
+        for h in [view.roster.hit(f)]
+    )

@@ -8,11 +8,12 @@ one pass over its events. Times are those of `Event.t`.
 from __future__ import annotations
 
 from chaos.serving.lives import Dead, Drain, Life, Out
-from chaos.serving.requests import FALLBACKS, TIERS, Attempt, Request
+from chaos.serving.requests import ASKED, FALLBACKS, SHED, TIERS, Attempt, Request
 from chaos.serving.service import Service, serves, service
 
 RACE = 0.05  # two processes may tell of one moment in the other order, seconds
 
 __all__ = [
-    "FALLBACKS", "RACE", "TIERS", "Attempt", "Dead", "Drain", "Life", "Out", "Request", "Service", "serves", "service",
+    "ASKED", "FALLBACKS", "RACE", "SHED", "TIERS", "Attempt", "Dead", "Drain", "Life", "Out", "Request", "Service",
+    "serves", "service",
 ]  # fmt: skip

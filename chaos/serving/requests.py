@@ -10,6 +10,8 @@ import msgspec
 from chaos.history import Event
 
 TIERS = ("primary", "secondary", "tertiary", "static")  # the model ladder, best first
+ASKED = ("what", "priority", "deadline", "session", "turn", "wrong")  # what its client meant, before it had an answer
+SHED = 429  # refused on purpose
 FALLBACKS = ("default", "omitted")  # what features are where they are not as good as they could be; a cache is routine
 
 
@@ -51,8 +53,9 @@ class Request:
         self.shed: Event | None = None
 
     def fact(self, name: str, default: Any = None) -> Any:
-        """What was said when it ended, else when it was sent."""
-        for event in (self.completed, self.sent):
+        """What was said when it ended, else when it was sent; of what its client had asked for, the other way round."""
+        told = (self.sent, self.completed) if name in ASKED else (self.completed, self.sent)
+        for event in told:
             if event is not None and (value := event.data.get(name)) is not None:
                 return value
         return default
@@ -99,8 +102,11 @@ class Request:
 
     @property
     def errs(self) -> bool:
-        """Whether it ended without an answer, though the client had asked rightly; shedding is told apart by 429."""
-        return bool(self.completed is not None and not self.wrong and (self.status == 0 or self.status >= 500))
+        """Whether it ended without an answer, though the client had asked rightly; shedding is told apart by 429.
+
+        Also where the service says that it was the client's mistake: it was not.
+        """
+        return self.completed is not None and not self.wrong and self.status not in (200, SHED)
 
     @property
     def degraded(self) -> bool:

@@ -31,6 +31,7 @@ class Service:
         self.lives: dict[str, list[Life]] = {}
         self.outs: list[Out] = []
         self.drains: list[Drain] = []
+        self.again: list[Event] = []  # requests that were sent or ended although they had been: ids tell nobody apart
         self.over = self._over()
         takes: dict[str, Callable[[Event], None]] = {
             "request.sent": self._sent, "request.completed": self._completed, "request.shed": self._shed,
@@ -57,9 +58,40 @@ class Service:
         """The requests that ended before the run was over, in the order in which they were first told of."""
         return (r for r in self.requests.values() if r.completed is not None)
 
+    def overdue(self) -> Iterator[Request]:
+        """Those that had not ended when the run was over, though their deadlines were."""
+        return (
+            r
+            for r in self.requests.values()
+            if r.completed is None and r.sent is not None and r.began + (r.fact("deadline") or math.inf) < self.over
+        )
+
+    def silence(self, since: float, until: float) -> float:
+        """The longest time in that span in which no request of a client was on its way; all of it without any."""
+        longest, free = 0.0, since
+        for began, ended in sorted((r.began, r.ended) for r in self.requests.values() if not r.unsent):
+            if ended < since or began > until:
+                continue
+            longest, free = max(longest, began - free), max(free, ended)
+        return max(longest, until - free)
+
+    def untried(self, fault: Struck) -> bool:
+        """Whether no client asked for anything while that fault stood, or, where nothing stands, after it."""
+        until = self.over if fault.instant else fault.stands(self.over)
+        return not any(
+            r.ended > fault.landed.t and r.began <= until and (not fault.instant or r.began > fault.landed.t)
+            for r in self.requests.values()
+            if not r.unsent
+        )
+
     def role(self, member: Any) -> str:
         known = self.roster.members.get(member, {}).get("role")
         return str(known or ("replica" if member in self.lives or member in self.attempts else member))
+
+    @property
+    def opened(self) -> float | None:
+        """When the first client asked for something; None where nobody did."""
+        return min((r.began for r in self.requests.values()), default=None)
 
     # --- what faults did
 
@@ -134,10 +166,14 @@ class Service:
         return known
 
     def _sent(self, event: Event) -> None:
-        self._request(event).sent = event
+        request = self._request(event)
+        self.again += [event] if request.sent is not None else []
+        request.sent = request.sent or event
 
     def _completed(self, event: Event) -> None:
-        self._request(event).completed = event
+        request = self._request(event)
+        self.again += [event] if request.completed is not None else []
+        request.completed = request.completed or event
 
     def _shed(self, event: Event) -> None:
         self._request(event).shed = event

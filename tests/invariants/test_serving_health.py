@@ -53,7 +53,39 @@ class TestHealthTruth:
         assert HEALTH.check(stack.close().history).outcome is Outcome.PASS
 
     def test_a_client_that_errs_makes_no_liar(self) -> None:
-        assert HEALTH.check(self.ill(400).history).outcome is Outcome.PASS
+        assert HEALTH.check(self.ill(400, wrong=True).history).outcome is Outcome.PASS
+
+    def test_one_that_calls_right_questions_mistakes_is_a_liar(self) -> None:
+        verdict = HEALTH.check(self.ill(400).history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "failed (status 400)" in verdict.reason
+
+    @pytest.mark.parametrize(("every", "outcome"), [(2, Outcome.FAIL), (4, Outcome.PASS)])
+    def test_one_that_fails_more_often_than_not_is_a_liar_though_some_succeed(
+        self, every: int, outcome: Outcome
+    ) -> None:
+        stack = Stack().open().serve(30)
+        stack.fault("compute.nan", "replica-1", instant=False)
+        for i in range(120):
+            stack.wait(0.05).ask(("replica-1", 500 if i % 5 < 6 - every else 200), ("replica-0", 200))
+        verdict = HEALTH.check(stack.close().history)
+        assert verdict.outcome is outcome
+        assert ("more than 50% of them" in verdict.reason) == (outcome is Outcome.FAIL)
+
+    def test_one_that_has_died_and_is_said_to_be_well_is_a_lie(self) -> None:
+        stack = Stack().open().serve(30)
+        stack.kill("replica-1")
+        stack.serve(60, "replica-0", "replica-2")
+        verdict = HEALTH.check(stack.close().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "after it could answer nobody any more (ended with -9)" in verdict.reason
+
+    def test_one_whose_health_nobody_told_leaves_it_unknown(self) -> None:
+        stack = control().drop(lambda e: e.kind == "health.changed" and e.get("replica") == "replica-2")
+        stack.drop(lambda e: e.kind == "serving.ready")
+        verdict = HEALTH.check(stack.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "nobody told of the health of replica-2" in verdict.reason
 
     def test_what_all_replicas_lack_makes_none_a_liar(self) -> None:
         for whom, outcome in (("store", Outcome.PASS), ("replica-0", Outcome.FAIL)):

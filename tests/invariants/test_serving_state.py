@@ -151,6 +151,24 @@ class TestUnbrokenStream:
         stack.stream(("replica-1", 0), ("replica-2", 200), **facts | more)
         return stack
 
+    def kept(self) -> Stack:
+        """One that was kept before, and comes back from there."""
+        stack = Stack().open().serve(9)
+        stack.add("kv.written", "replica-1", replica="replica-1", session="s1", tokens=40, to="replica-2", token=1,
+                  highest=1)  # fmt: skip
+        stack.add("session.resumed", "replica-2", replica="replica-2", session="s1", turn=0, way="replica",
+                  recomputed=0, seconds=0.02)  # fmt: skip
+        stack.stream(("replica-1", 0), ("replica-2", 200), streamed=9, resumed="replica", gap=0.4)
+        return stack
+
+    def test_a_stream_that_never_comes_to_its_end_is_broken(self) -> None:
+        stack = self.moved()
+        stack.stream(("replica-1", 200), tokens=12, deadline=1.0)
+        stack.events.pop()
+        verdict = STREAM.check(stack.serve(40).close().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "had begun, and never came to its end" in verdict.reason
+
     def test_a_stream_that_goes_on_elsewhere_passes(self) -> None:
         verdict = STREAM.check(self.moved().close().history)
         assert verdict.outcome is Outcome.PASS
@@ -214,7 +232,11 @@ class TestUnbrokenStream:
 
     def test_the_way_that_is_asked_for_must_be_among_those_seen(self) -> None:
         history = self.moved().close().history
-        assert UnbrokenStream(way="replica").check(history).outcome is Outcome.PASS
+        claimed = UnbrokenStream(way="replica").check(history)
+        assert claimed.outcome is Outcome.UNKNOWN
+        assert "nobody told that any was kept" in claimed.reason
+        kept = self.kept()
+        assert UnbrokenStream(way="replica").check(kept.close().history).outcome is Outcome.PASS
         verdict = UnbrokenStream(way="external").check(history)
         assert verdict.outcome is Outcome.FAIL
         assert "no session came back by external, but by replica" in verdict.reason

@@ -34,7 +34,7 @@ class Stack(Tape):
         for name in self.pids:
             self.boot(name, generation)
         self.add("serving.ready", "router", replicas=list(self.pids))
-        self.add("load.started", "load", users=40, shape="steady", seconds=20.0)
+        self.add("load.started", "load", users=40, shape="steady", seconds=3.0)
         self.add("baseline.met")
         self.add("method.started")
         return self
@@ -158,7 +158,7 @@ class Stack(Tape):
                         evidence={"dropped": 1})  # fmt: skip
 
     def close(self) -> Stack:
-        self.add("load.ended", "load", requests=self.asked, failures=0)
+        self.add("load.ended", "load", requests=sum(e.kind == "request.completed" for e in self.events), failures=0)
         self.add("target.finished", code=0, member="load")
         self.add("final.started")
         self.add("run.ended", reason="finished")

@@ -77,7 +77,11 @@ class TestMeasure:
             stack.wait(0.05).ask(("replica-0", status), **more)  # type: ignore[arg-type]
         recovery = only(stack.serve(60, "replica-0").close())
         assert recovery.total == pytest.approx(1.3, abs=0.2)
-        assert recovery.note == ""
+        assert (
+            "full quality" in recovery.note
+            if status == 200 and not {"right", "latency"} & set(more)
+            else not recovery.note
+        )
 
     def test_mistakes_of_clients_are_no_errors(self) -> None:
         stack = killed()

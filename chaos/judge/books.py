@@ -1,0 +1,98 @@
+"""Whether the record of a load is whole and at one with itself: what was not told, no invariant can find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from chaos.history import Event, History
+from chaos.result import Check, Kind
+from chaos.serving import ASKED, RACE, Request, Service, service
+from chaos.training import few, listed
+from chaos.verdict import Verdict, passed, unknown
+
+_LOST = 0.02  # of the requests, whose record may be lost with a process that is killed or with the end of the run
+_CLOCK = 0.25  # seconds by which the latency that a client tells may differ from its moments
+
+
+def checks(history: History) -> list[Check]:
+    """One check, where the history tells of requests of clients."""
+    view = service(history)
+    if not any(r.sent or r.completed for r in view.requests.values()):
+        return []
+    return [Check(name="requests on record", kind=Kind.RUN, verdict=_books(view))]
+
+
+def _books(view: Service) -> Verdict:
+    requests = list(view.requests.values())
+    for verdict in _doubts(view, requests):
+        return verdict
+    ended = sum(r.completed is not None for r in requests)
+    attempts = sum(map(len, view.attempts.values()))
+    over = view.history.first("load.ended")
+    return passed(
+        f"{ended} requests and {attempts} attempts, each told once and without a contradiction",
+        (over.seq,) if over else (),
+    )
+
+
+def _doubts(view: Service, requests: Sequence[Request]) -> Iterator[Verdict]:
+    """Why nothing follows from this record, the plainest reason first."""
+    most = max(1.0, _LOST * len(requests))
+    if view.again:
+        event = view.again[0]
+        first = next(e for e in view.history.of(event.kind, id=event.get("id")))
+        how = (
+            f" (status {first.get('status')}, then {event.get('status')})" if event.kind == "request.completed" else ""
+        )
+        verb = "ended" if event.kind == "request.completed" else "was sent"
+        yield unknown(f"request {event.get('id')} {verb} more than once{how}", (first.seq, event.seq))
+    if tale := _tale(view, requests, most):
+        yield tale
+    if odd := [r for r in requests if _contradicts(r)]:
+        yield unknown(
+            f"{len(odd)} requests contradict themselves: request {odd[0].id} {_contradicts(odd[0])}", few(odd[0].seqs())
+        )
+    told = [r for r in requests if r.completed is not None and r.ended <= view.over]
+    unsent = [r for r in told if r.sent is None]
+    if any(r.sent for r in requests) and len(unsent) > most:
+        yield unknown(f"{len(unsent)} requests ended that nobody had sent, on record", few(unsent[0].seqs()))
+    short = [r for r in told if (r.fact("attempts") or 0) > len(r.attempts)]
+    if any(view.attempts.values()) and len(short) > most:
+        r = short[0]
+        yield unknown(
+            f"attempts of {len(short)} requests are not on record: the answer to {r.id} says that there were "
+            f"{r.fact('attempts')}, {len(r.attempts)} are told",
+            few(r.seqs()),
+        )
+
+
+def _tale(view: Service, requests: Sequence[Request], most: float) -> Verdict | None:
+    """Whether there are as many as the load itself counted."""
+    over = view.history.first("load.ended")
+    counted = over.get("requests") if over else None
+    if over is None or counted is None:
+        return None
+    ended = sum(r.completed is not None for r in requests)
+    if abs(ended - counted) <= most:
+        return None
+    return unknown(f"{ended} requests are on record, its load counted {counted}", (over.seq,))
+
+
+def _contradicts(request: Request) -> str:
+    """What its two facts say otherwise; empty where they agree."""
+    sent, completed = request.sent, request.completed
+    if sent is None or completed is None:
+        return ""
+    if completed.t < sent.t - RACE:
+        return f"ended {sent.t - completed.t:.2f} s before it was sent"
+    latency = completed.get("latency")
+    if latency is not None and abs(completed.t - sent.t - latency) > _CLOCK:
+        return f"is told to have taken {latency:.2f} s, and took {completed.t - sent.t:.2f} s"
+    if other := [name for name in ASKED if _differ(sent, completed, name)]:
+        return f"is another one when it ends: {listed(other)}"
+    return ""
+
+
+def _differ(sent: Event, completed: Event, name: str) -> bool:
+    values = sent.get(name), completed.get(name)
+    return None not in values and values[0] != values[1]
