@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from chaos.report import contract, summary
+from chaos.report import contract
 from chaos.report.contract import Figure
 from chaos.report.lines import seconds
 from chaos.report.render import percent
 from chaos.result import Need, Recovery, Result
-from chaos.verdict import Outcome
 
 MOST = 12  # shown in full
 _LABELLED = 0.09  # of the bar: a term that is narrower has no room for its name
@@ -37,28 +36,37 @@ class Episode(NamedTuple):
     limit_at: str  # where the budget ends on the bar, "" without one
     mark: Figure  # the total
     told: str  # the bar in words
+    took: str  # `5.3 s to recover`, or that it is not over
+    open: str  # width of the stretch in which nothing came to an end, "" where it is over
 
 
-def episodes(result: Result) -> tuple[Episode, ...]:
-    """Those that needed a recovery: the failures, the worst first, then planned ones; `MOST` of them."""
+def episodes(result: Result, end: float) -> tuple[Episode, ...]:
+    """Those that needed a recovery: the failures, the worst first, then planned ones; `MOST` of them. `end`: of the
+    record, until which one that is not over has lasted."""
     rank = {Need.FAILURE: 0, Need.UNPROVOKED: 0, Need.PLANNED: 1}
     found = [r for r in result.recoveries if r.need in rank]
     found.sort(key=lambda r: (rank[r.need], -(float("inf") if r.total is None else r.total)))
-    return tuple(_episode(result, r, n) for n, r in enumerate(found[:MOST]))
+    return tuple(_episode(result, r, n, end) for n, r in enumerate(found[:MOST]))
 
 
-def _episode(result: Result, recovery: Recovery, number: int) -> Episode:
+def _episode(result: Result, recovery: Recovery, number: int, end: float) -> Episode:
     figures = contract.rto(result, recovery)
     total = figures[0]
     if recovery.need is Need.PLANNED:  # no budget is about it
         figures = tuple(f._replace(limit=None, outcome=None) for f in figures)
         total = figures[0]
     spent = sum(f.value or 0.0 for f in figures[1:])
-    scale = max(total.value or 0.0, spent, total.limit or 0.0) * 1.04
-    segments = tuple(_segment(n, f, scale) for n, f in enumerate(figures[1:], 1) if f.value)
+    lasted = 0.0 if recovery.complete else max(end - recovery.began, 0.0)
+    scale = max(total.value or 0.0, spent, lasted, total.limit or 0.0) * 1.04
+    terms = figures[1:]
+    if recovery.serving and total.value is not None:  # the rest of the way has no terms of its own
+        terms = (*terms, Figure("", "until served as before", total.value - spent, None, "s", None))
+    segments = tuple(_segment(n, f, scale) for n, f in enumerate(terms, 1) if f.value)
     return Episode(
         number, _title(recovery), recovery, figures, contract.rpo(result, recovery), segments,
         percent(total.limit, scale) if total.limit else "", total, _told(figures),
+        f"{total.amount} to recover" if total.value is not None else f"not recovered {seconds(lasted)} after the fault",
+        percent(lasted - spent, scale) if lasted > spent else "",
     )  # fmt: skip
 
 
@@ -75,13 +83,3 @@ def _title(recovery: Recovery) -> str:
 
 def _told(figures: tuple[Figure, ...]) -> str:
     return "; ".join(f"{f.label} {f}" for f in figures)
-
-
-def late(figure: Figure) -> bool:
-    """Whether it broke its budget."""
-    return figure.outcome is Outcome.FAIL or figure.share > 1
-
-
-def story_of(recovery: Recovery) -> str:
-    """One line about it."""
-    return summary.story(recovery)

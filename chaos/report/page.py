@@ -63,7 +63,7 @@ def encode(result: Result, history: History, background: Background) -> bytes:
     rows = _rows(history, sorted([*wanted, *(m.seq for lane in line.lanes for m in lane.marks)][:_ROWS]))
     checks = tuple(_cited(result))
     bounds = _bounds(result.checks)
-    found = episodes(result)
+    found = episodes(result, line.end)
     drawn = picture(history, wanted, bounds)
     links = {c.check.name: c.number for c in checks}
     lead = decisive(result)

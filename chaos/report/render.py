@@ -38,7 +38,13 @@ def page(template: str, *, styles: Sequence[str], scripts: Sequence[str], data: 
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_tidy,
         loader=FileSystemLoader(_HERE), bytecode_cache=FileSystemBytecodeCache(str(compiled)) if keep else None,
     )  # fmt: skip
-    environment.filters |= {"seconds": seconds, "number": number, "measured": contract.measured, "told": _event}
+    environment.filters |= {
+        "seconds": seconds,
+        "number": number,
+        "measured": contract.measured,
+        "told": _event,
+        "prose": _prose,
+    }
     environment.globals |= {"width": percent, "version": chaos.__version__}
     start = "\n" + _joined(("start",), ".js") + "\n"
     script = '\n"use strict";\n(() => {\n' + _joined(scripts, ".js") + "\n})();\n"
@@ -70,6 +76,13 @@ def _digest(script: str) -> str:
 
 def _event(event: Event) -> str:
     return shorten(describe(event), 140)
+
+
+def _prose(text: object) -> Any:
+    """Text in which `this` is set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(clean_block(text)))))
 
 
 def _joined(names: Sequence[str], end: str) -> str:

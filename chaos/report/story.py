@@ -121,7 +121,9 @@ def fault_told(history: History, band: Band, members: Mapping[str, Event]) -> st
     length = f"for {seconds(band.end - band.begin)}" if band.end > band.begin else ""
     if length and not band.healed:
         length = "until the end of the run"
-    return " ".join(filter(None, (broke(landed, band.members, members), length, moment(history, injecting, landed))))
+    when = moment(history, injecting, landed)
+    comma = "," if length and when[:1].isdigit() else ""
+    return " ".join(filter(None, (broke(landed, band.members, members), length + comma, when)))
 
 
 def _before(injecting: Event, landed: Event) -> bool:
@@ -195,10 +197,14 @@ def _advice(result: Result, history: History, told: Told) -> Iterator[Advice]:
 
 
 def _shown(history: History, check: Check) -> tuple[Event, ...]:
-    """The first and the last events of the evidence: where it began, and where it shows."""
+    """The first and the last events of the evidence: where it began, and where it shows; of little, what is around."""
     seqs = check.verdict.evidence
     picked = seqs if len(seqs) <= _SHOWN else (seqs[0], *seqs[1 - _SHOWN :])
-    return tuple(events_at(history, picked))
+    found = events_at(history, picked)
+    if len(found) < 2:  # an absence: what it followed, and how the run ended without it
+        around = (history.first("fault.landed"), *found, history.last("target.hung"), history.last("run.ended"))
+        found = [event for event in around if event is not None]
+    return tuple(sorted({event.seq: event for event in found}.values(), key=lambda event: event.seq))[:_SHOWN]
 
 
 def _logs(sources: list[str]) -> str:
@@ -218,8 +224,7 @@ def _after_pass(result: Result, history: History, told: Told) -> Iterator[Advice
     seed = f" with seed {number(result.seed)}" if result.seed is not None else ""
     yield Advice(f"Proved: {proved or 'what was asked'} held in this run, under this fault at this moment{seed}.")
     for kind in kinds:
-        _, found, missing = " ".join(told.notes.get(kind, "").split()).partition("Does not show:")
-        if found:
-            yield Advice(f"Not proved: {shorten(missing.strip(), 200)}")
+        if note := " ".join(told.notes.get(kind, "").split()):
+            yield Advice(f"Only what {kind} stands for: {shorten(note, 230)}")
             break
     yield Advice("Not proved by one run: that it always holds. Repeat it (--repeat 10) for a spread of the figures.")

@@ -42,11 +42,11 @@ function startChecks() {
   }
   at("check-find").addEventListener("input", () => soon(filterChecks));
   for (const cell of document.querySelectorAll("#checks .proof")) {
-    const late = cell.querySelectorAll(".late").length;
-    if (!late) continue;
-    const button = make("button", `${late} more`, { type: "button", class: "more" });
+    const late = cell.querySelectorAll(".late");
+    if (!late.length) continue;
+    const button = make("button", `show ${late.length} more`, { type: "button", class: "more" });
     button.addEventListener("click", () => { cell.classList.add("open"); button.remove(); });
-    cell.append(button);
+    late[late.length - 1].after(button, " ");
   }
 }
 

@@ -104,20 +104,23 @@ function drawHit(pen, band, width) {
 }
 
 function drawFlags(pen, width, height) {
-  let last = -100;
+  let [line, last] = [-100, -100];
   pen.textAlign = "left";
   pen.font = "10px system-ui, sans-serif";
   for (const [t, generation] of DATA.flags) {
     if (t < axis.begin || t > axis.end) continue;
     const x = xOf(t, width);
+    if (x - line < 5) continue; // closer ones would be a grey field
+    line = x;
     pen.strokeStyle = pen.fillStyle = color("soft");
     pen.lineWidth = 1;
     pen.setLineDash([1, 3]);
     upright(pen, x, 28, height - 12);
     pen.setLineDash([]);
-    if (x - last > 34) {
-      pen.fillText(`⚑ ${generation ?? ""}`, x + 1, height - 6);
-      last = x;
+    if (x > last) {
+      const text = `⚑ ${generation ?? ""}`;
+      pen.fillText(text, x + 1, height - 6);
+      last = x + pen.measureText(text).width + 8;
     }
   }
   pen.font = "12px system-ui, sans-serif";
