@@ -70,6 +70,12 @@ _RAISED: tuple[tuple[re.Pattern[str], Concern], ...] = (
     (re.compile("Checkpoint|Corrupt|Damaged|Torn"), "checkpoint"),
     (re.compile("^Connect|^BrokenPipe|Unreachable|Unavailable|Disconnect"), "store"),
 )
+# Parts of names that say what is done after a failure.
+MENDS = re.compile(
+    r"(?:^|_)(?:retry|retries|recover|recovery|restore|reload|rollback|roll_back|fallback|fall_back|failover|fail_over"
+    r"|reconnect|reinit|reinitialize|restart|rejoin|resume|rebuild|requeue|resync|degrade|promote|quarantine"
+    r"|shrink|evict|eject)(?:$|_)"
+)
 _BOUNDS = frozenset({"timeout", "fail_after", "move_on_after", "wait_for"})
 _THREADS = frozenset({"to_thread", "run_sync"})
 _DEPTH = 2  # functions of the target that a call is followed into
@@ -103,6 +109,13 @@ class Concerns:
         for each in self._types(node, module, 0):
             if each is not None:
                 return each
+        return None
+
+    def mended(self, nodes: list[ast.stmt], module: Module) -> Concern | None:
+        """What the first call that mends something, such as `restore_checkpoint`, mends."""
+        for call in calls_of(nodes):
+            if MENDS.search(last_word(call.func)):
+                return self.direct(call, module) or "other"
         return None
 
     def direct(self, call: ast.Call, module: Module) -> Concern | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from chaos.inventory.calls import last_word
 from chaos.inventory.source import Module, Program
-from chaos.inventory.texts import Gap, Resolver, Texts
+from chaos.inventory.texts import Gap, Resolver, Text
 from chaos.paths import Spot
 
 ENTERED = "chaos.inside.recovery_path"
@@ -34,22 +34,23 @@ class Declared(NamedTuple):
 
 def declared(program: Program, resolver: Resolver) -> Declared:
     """Every name that may be given to a recovery path; its places are where the name is written."""
-    found, entries = Texts(), list[Entry]()
+    entries, known, gaps = list[Entry](), list[Text](), list[Gap]()
     for module in program.modules:
-        called = {id(node.func) for node in module.nodes if isinstance(node, ast.Call)}
         for node in module.nodes:
             if isinstance(node, ast.Call) and (named := _named(program, module, node)) is not None:
                 entries.append(Entry(module, node))
-                found += resolver.texts(named, module) if isinstance(named, ast.expr) else Texts(gaps=(named,))
-            elif _passed_on(program, module, node, called):
-                found += Texts(
-                    gaps=(Gap(module, node, "it is passed on here; which names it is given cannot be told"),)
-                )
+                if isinstance(named, Gap):
+                    gaps.append(named)
+                    continue
+                texts = resolver.texts(named, module)
+                known += texts.known
+                gaps += texts.gaps
+        gaps += _passed_on(program, module)
     places: dict[str, dict[Spot, None]] = {}
-    for text, spot in found.known:
+    for text, spot in known:
         places.setdefault(text, {})[spot] = None
     paths = {name: tuple(sorted(spots)) for name, spots in places.items()}
-    return Declared(paths, tuple(dict.fromkeys(f"{gap}" for gap in found.gaps)), tuple(entries))
+    return Declared(paths, tuple(dict.fromkeys(f"{gap}" for gap in gaps)), tuple(entries))
 
 
 def _named(program: Program, module: Module, call: ast.Call) -> ast.expr | Gap | None:
@@ -68,16 +69,20 @@ def _named(program: Program, module: Module, call: ast.Call) -> ast.expr | Gap |
     return None
 
 
-def _passed_on(program: Program, module: Module, node: ast.AST, called: set[int]) -> bool:
-    """Whether `recovery_path` is handed to somebody as a value; another name for it is none of that."""
-    if not isinstance(node, ast.Name | ast.Attribute) or id(node) in called or not isinstance(node.ctx, ast.Load):
-        return False
-    if program.meaning(node, module) not in (ENTERED, DECORATED):
-        return False
-    above = next(module.above(node))
-    renamed = isinstance(above, ast.Assign | ast.AnnAssign) and not any(module.functions_around(node))
-    bound = isinstance(above, ast.Call) and last_word(above.func) == "partial"
-    return not renamed and not bound
+def _passed_on(program: Program, module: Module) -> Iterator[Gap]:
+    """Where `recovery_path` is handed to somebody as a value; another name for it is none of that."""
+    words = {"recovery_path", "recovers"}
+    words |= {name for name, target in module.imports.items() if target.rpartition(".")[2] in words}
+    called = {id(node.func) for node in module.nodes if isinstance(node, ast.Call)}
+    for node in module.nodes:
+        if not isinstance(node, ast.Name | ast.Attribute) or id(node) in called or last_word(node) not in words:
+            continue
+        if not isinstance(node.ctx, ast.Load) or program.meaning(node, module) not in (ENTERED, DECORATED):
+            continue
+        above = next(module.above(node))
+        renamed = isinstance(above, ast.Assign | ast.AnnAssign) and not any(module.functions_around(node))
+        if not renamed and not (isinstance(above, ast.Call) and last_word(above.func) == "partial"):
+            yield Gap(module, node, "it is passed on here; which names it is given cannot be told")
 
 
 def around(entry: Entry) -> Iterator[ast.AST]:

@@ -62,6 +62,7 @@ def _about(attempt: Attempt, module: Module, concerns: Concerns) -> About | None
     if (about := concerns.first(attempt.tried, module)) is not None:
         return about
     concern = concerns.named(attempt.types, module) if attempt.types is not None else None
+    concern = concern or concerns.mended(attempt.failed, module)
     if concern is None:
         return None
     calls = calls_of(attempt.tried)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator
 
 from chaos.inventory.attempts import Attempt
 from chaos.inventory.calls import last_word
-from chaos.inventory.concerns import Concerns, call_text
+from chaos.inventory.concerns import MENDS, Concerns, call_text
 from chaos.inventory.flow import Loop, after, always_raises, goes_on, leaves_loop, loop_around, returns, within
 from chaos.inventory.source import Function, Module
 
-# Parts of names that say what is done after a failure.
-_VERBS = re.compile(
-    r"(?:^|_)(?:retry|retries|recover|recovery|restore|reload|rollback|roll_back|fallback|fall_back|failover|fail_over"
-    r"|reconnect|reinit|reinitialize|restart|rejoin|resume|rebuild|requeue|resync|degrade|promote|quarantine"
-    r"|shrink|evict|eject)(?:$|_)"
-)
 _SLEEPS = frozenset({"sleep", "backoff", "wait_before_retry"})
 _COUNTS = frozenset({"range", "count", "backoff", "delays", "attempts"})
 
@@ -58,7 +51,7 @@ def _done(
     for call in nodes:
         if not isinstance(call, ast.Call):
             continue
-        if _VERBS.search(last_word(call.func)):
+        if MENDS.search(last_word(call.func)):
             return f"calls `{call_text(call)}`"
         concern = concerns.direct(call, module)
         if concern is not None and call_text(call) in tried and not _mentions(_arguments(call), attempt.error):

@@ -88,7 +88,7 @@ class Sessions:
             try:
                 session.blocks += self.blocks.take(missing)
                 return
-            except NoBlocks:
+            except NoBlocks:  # not a recovery path: room is made, and nothing has failed
                 if not self._evict(but=session):
                     raise
 

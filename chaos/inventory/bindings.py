@@ -1,0 +1,102 @@
+"""What a name stands for: the expressions that the sources give to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from chaos.inventory.source import Function, Module, Program
+
+
+class Bound(NamedTuple):
+    """An expression that a name can be; `each`: it is a table, and the name one of those that it is walked by."""
+
+    value: ast.expr
+    module: Module
+    each: bool = False
+
+
+class Bindings:
+    """Looks names up, in their function, their file, their class, and where they were imported from."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+
+    def of(self, node: ast.Name | ast.Attribute, module: Module) -> list[Bound] | None:
+        """All of them; none for a parameter, None for what is no name of the sources."""
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, module)
+        for function in (*module.functions_around(node), None):
+            found = [Bound(value, module) for value in module.assigned(node.id, function)]
+            found += [Bound(value, module, each=True) for value in _walked(module, node.id, function)]
+            if found or node.id in parameters(function):
+                return found
+        return self._elsewhere(module.imports[node.id], module) if node.id in module.imports else None
+
+    def added(self, table: ast.Name | ast.Attribute, module: Module) -> list[ast.expr]:
+        """What `TABLE[key] = …` puts into it later, in the same file."""
+        asked = ast.dump(table)
+        return [
+            node.value
+            for node in module.nodes
+            if isinstance(node, ast.Assign)
+            and any(isinstance(target, ast.Subscript) and ast.dump(target.value) == asked for target in node.targets)
+        ]
+
+    def _attribute(self, node: ast.Attribute, module: Module) -> list[Bound] | None:
+        owner = node.value
+        if node.attr in ("value", "name") and isinstance(owner, ast.Attribute):  # of an enumeration
+            return self._attribute(owner, module)
+        if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
+            cls = module.class_around(node)
+            return _kept(module, cls, node.attr) if cls is not None else None
+        found = self._program.defined(owner, module)
+        if found is not None and isinstance(found[1], ast.ClassDef):
+            return _kept(found[0], found[1], node.attr)
+        if isinstance(owner, ast.Name) and owner.id in module.imports:
+            return self._elsewhere(f"{module.imports[owner.id]}.{node.attr}", module)
+        return None
+
+    def _elsewhere(self, dotted: str, module: Module) -> list[Bound] | None:
+        """A constant of another file."""
+        found = self._program.locate(self._program.canonical(dotted, module), module)
+        if found is None or "." in found[1]:
+            return None
+        return [Bound(value, found[0]) for value in found[0].assigned(found[1], None)] or None
+
+
+def parameters(function: ast.AST | None) -> list[str]:
+    """The names of a function's parameters, without `*args` and `**kwargs`."""
+    if not isinstance(function, Function | ast.Lambda):
+        return []
+    given = function.args
+    return [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
+def _walked(module: Module, name: str, function: ast.AST | None) -> Iterator[ast.expr]:
+    """The tables that a loop or comprehension takes a name from."""
+    for node in module.nodes:
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
+            named = isinstance(node.target, ast.Name) and node.target.id == name
+            if named and next(module.functions_around(node), None) is function:
+                yield node.iter
+
+
+def _kept(module: Module, cls: ast.ClassDef, name: str) -> list[Bound] | None:
+    """What a class says of an attribute: in its body, and by `self.NAME = …`."""
+    found: list[Bound] = []
+    for node in ast.walk(cls):
+        targets: list[ast.expr] = []
+        match node:
+            case ast.Assign(targets=given, value=value):
+                targets = given
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                targets = [target]
+        for each in targets:
+            match each:
+                case ast.Name(id=id) if id == name and not any(module.functions_around(node)):
+                    found.append(Bound(value, module))
+                case ast.Attribute(value=ast.Name(id="self" | "cls"), attr=attr) if attr == name:
+                    found.append(Bound(value, module))
+    return found or None
