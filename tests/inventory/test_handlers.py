@@ -254,7 +254,7 @@ QUIET = {
     "an answer that is told": "answer = client.get(url)\nif not answer.ok:\n    raise Refused(answer.status)",
     "an answer of nobody": "if not form.ok:\n    restore()",
     "a decorator of the target's own": "@retry\ndef f():\n    store.get(1)",
-    "a function that runs later": "def f(d):\n try:\n  return go(lambda: store.get(1))\n except ValueError:\n  return d",
+    "a function that runs later": "def f(d):\n try:\n  return go(lambda: store.get(1))\n except KeyError:\n  return d",
 }
 
 
