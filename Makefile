@@ -7,7 +7,7 @@ EXPERIMENT ?= experiments/partition_during_checkpoint.yaml
 N      ?= 1
 JOBS   ?= 1
 
-.PHONY: run test check bench proof kill clean setup
+.PHONY: run test check bench proof kill gameday clean setup
 .DEFAULT_GOAL := run
 
 setup: $(STAMP)
@@ -36,6 +36,10 @@ proof: $(STAMP)
 # SIGKILL to the harness at N random moments of a run: nothing may be left after two seconds.
 kill: $(STAMP)
 	$(BIN)/python -m ci.kill -n $(N)
+
+# Twelve drawn experiments by a schedule, the game day killed twice: nothing runs twice, nothing is left, the report is complete.
+gameday: $(STAMP)
+	$(BIN)/python -m ci.gameday
 
 clean:
 	rm -rf runs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache test-output

@@ -79,8 +79,13 @@ def send(channel: Channel, message: Message) -> None:
         with Path(channel.file).open("a") as file:
             file.write(f"{message['at']} {message['kind']} {message['text']}\n")
         return
+    from urllib.error import HTTPError
     from urllib.request import Request, urlopen
 
     body = msgspec.json.encode(message)
     request = Request(channel.webhook or "", data=body, headers={"Content-Type": "application/json"}, method="POST")
-    urlopen(request, timeout=PATIENCE).close()
+    try:
+        urlopen(request, timeout=PATIENCE).close()
+    except HTTPError as error:  # which holds the answer open
+        error.close()
+        raise

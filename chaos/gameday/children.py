@@ -50,6 +50,7 @@ class Processes:
         folder.mkdir(parents=True, exist_ok=True)
         theirs, ours = os.pipe2(os.O_CLOEXEC)
         lock = os.open(folder / HELD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        open_files = [theirs, lock, ours]
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # from now on the child's, for as long as it lives
             with (folder / SAID).open("ab") as said:
@@ -58,10 +59,15 @@ class Processes:
                     pass_fds=[theirs, lock, *self._held], start_new_session=True, env=self._env,
                     stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
                 )  # fmt: skip
-            record(process.pid, born(process.pid))
+            try:
+                record(process.pid, born(process.pid))
+            except BaseException:  # it is not on record, so it must not run: it hears no word, and goes
+                os.close(open_files.pop())
+                process.wait()
+                raise
             os.write(ours, begin.GO)
         finally:
-            for file in (theirs, ours, lock):
+            for file in open_files:
                 os.close(file)
         return _Own(process)
 
@@ -119,7 +125,7 @@ class _Found:
             file = os.pidfd_open(pid)
         except OSError:
             return None
-        if born(pid) != birth:
+        if not lives(pid, birth):
             os.close(file)
             return None
         return cls(pid, file)

@@ -57,22 +57,22 @@ def on_calendar(timetable: Timetable) -> str:
         raise GameDayError(f"`{timetable.cron}`: systemd has no word for the day `{day}`")
     names = weekdays(weekday)
     days = "" if names == "*" else ",".join(word.capitalize() for word in names.split(",")) + " "
-    dates = f"*-{_span(_numbered(month))}-{_span(day)}"
-    return f"{days}{dates} {_span(hour)}:{_span(minute)}:00 {timetable.timezone}"
+    dates = f"*-{_span(_numbered(month), 1)}-{_span(day, 1)}"
+    return f"{days}{dates} {_span(hour, 0)}:{_span(minute, 0)}:00 {timetable.timezone}"
 
 
 def _numbered(month: str) -> str:
     return re.sub(r"[a-z]{3}", lambda m: str(_MONTHS.index(m[0]) + 1), month.lower())
 
 
-def _span(field: str) -> str:
-    """`1-5` → `1..5`, `*/15` → `00/15`-like steps, numbers with two digits."""
+def _span(field: str, first: int) -> str:
+    """`1-5` → `01..05`, `*/15` → `00/15`: steps count from the field's first value."""
     parts = []
     for part in field.split(","):
         span, _, step = part.partition("/")
         low, _, high = span.partition("-")
         base = "*" if low == "*" else f"{int(low):02}" + (f"..{int(high):02}" if high else "")
-        parts.append(base if not step else f"{'00' if base == '*' else base}/{step}")
+        parts.append(base if not step else f"{f'{first:02}' if base == '*' else base}/{step}")
     return ",".join(parts)
 
 

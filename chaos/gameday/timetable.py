@@ -37,7 +37,8 @@ class Calendar:
         found = self._trigger
         if found is None:
             return None
-        local = datetime.fromtimestamp(after, UTC).astimezone(self.zone) + timedelta(microseconds=1)
+        # Added in UTC: local arithmetic forgets which of two equal hours it is in.
+        local = (datetime.fromtimestamp(after, UTC) + timedelta(microseconds=1)).astimezone(self.zone)
         while True:
             fire = found.get_next_fire_time(None, local)
             if fire is None:

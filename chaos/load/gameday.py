@@ -197,7 +197,8 @@ def _draw(node: Node, pieces: _Pieces, reader: Reader) -> Draw | None:
     for key in ("rate", "accelerate"):
         if arrivals == "back-to-back" and key in below:
             problems.add(below[key].place, f"`{key}` means nothing for experiments that follow each other", "remove it")
-    if mix and "map" in below and not any(mix[category] and stands_for[category] for category in stands_for):
+    known = len(problems) == before and "map" in below
+    if known and not any(mix[category] and stands_for[category] for category in stands_for):
         problems.add(below["map"].place, "no category with a weight has an experiment, so nothing could be drawn")
     if len(problems) > before:
         return None

@@ -250,8 +250,8 @@ async def test_approvals_keep_their_time_over_a_restart(world: World) -> None:
 # --- never two on one target -----------------------------------------------------------------------------------------
 
 
-async def test_a_target_in_use_is_refused_by_name_of_who_has_it(world: World, tmp_path: Path) -> None:
-    other = Targets(tmp_path / "targets")
+async def test_a_target_in_use_is_refused_by_name_of_who_has_it(world: World) -> None:
+    other = Targets(world.place / "targets")
     holder = Holder(day="other", title="Another day", plan="/p/other.yaml", pid=4711)
     assert other.take(["/t/target.yaml"], holder) is None
     story = await world.here().run(plan())
@@ -261,8 +261,8 @@ async def test_a_target_in_use_is_refused_by_name_of_who_has_it(world: World, tm
     assert world.names() == []
 
 
-async def test_a_day_may_wait_for_its_targets(world: World, tmp_path: Path) -> None:
-    other = Targets(tmp_path / "targets")
+async def test_a_day_may_wait_for_its_targets(world: World) -> None:
+    other = Targets(world.place / "targets")
     assert other.take(["/t/target.yaml"], Holder(day="other", title="x", plan="y", pid=1)) is None
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(world.here().run, plan("a", busy="wait"))
