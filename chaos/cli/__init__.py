@@ -171,6 +171,17 @@ def _stores(verb: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _trend(verb: argparse.ArgumentParser) -> None:
+    _stores(verb)
+    for name, text in (
+        ("target", "only runs of this target"), ("experiment", "only runs of this experiment"),
+        ("figure", "rto.total, rpo.steps, …, or rto or rpo for all of them (default: rto.total and rpo.steps)"),
+    ):  # fmt: skip
+        verb.add_argument(f"--{name}", action="append", default=[], metavar="NAME", help=f"{text}; may be repeated")
+    verb.add_argument("--json", action="store_true", help="as JSON")
+    verb.add_argument("--fail-on-regression", action="store_true", help="exit with 1 where something became worse")
+
+
 VERBS = {
     "run": Verb("running", "run experiments and judge them", _run),
     "validate": Verb("asking", "check experiment files; all mistakes at once", _validate),
@@ -183,6 +194,7 @@ VERBS = {
     "judge": Verb("again", "judge a recorded run again", _recorded),
     "report": Verb("again", "judge again and write the reports", _recorded),
     "gate": Verb("gating", "say whether every recovery path is proved: 0 yes, 1 no, 3 no data", _gate),
+    "trend": Verb("trending", "what recoveries cost from build to build, and what became worse", _trend),
     "paths": Verb("paths", "list a target's recovery paths, and failure handling that is none", _paths),
 }
 
