@@ -154,7 +154,7 @@ def _gate(verb: argparse.ArgumentParser) -> None:
     )
     for name, text in (
         ("junit", "a test case a path"), ("markdown", "for a comment on a pull request"), ("json", "all of it"),
-        ("badge", "an SVG"),
+        ("sarif", "for code scanning"), ("badge", "an SVG"),
     ):  # fmt: skip
         verb.add_argument(f"--{name}", metavar="FILE", help=f"write the decision to FILE: {text}")
     verb.add_argument("-q", "--quiet", action="store_true", help="only the verdict and what would open it")

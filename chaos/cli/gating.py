@@ -6,25 +6,34 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from chaos.archive import NAME
 from chaos.build import commit
+from chaos.clean import clean
 from chaos.cli.evidence import Collected, collect, touched
 from chaos.cli.output import columns
 from chaos.cli.paths import inventory_of
 from chaos.errors import Exit, SpecError
 from chaos.evidence import Build
 from chaos.gate import Calling, Catalogue, Decision, Question, State, decide
+from chaos.inventory.findings import Finding, Rule
 from chaos.load.gate import candidates, load_catalogue, named
 from chaos.paths import Inventory
 
 CATALOGUE = "ci/recovery_paths.yaml"
 _RUNS = "runs"
 _COULD_BE_SUGGESTED = ("new", "not-exercised")
+_TOLD_BY_INVENTORY = ("undeclared", "unkept", "unreadable")
+UNPROVED = Rule(
+    id="unproved-recovery-path",
+    title="A recovery path is not proved",
+    help="No run on record shows that this path works on this build; `chaos gate` says why, and what would prove it.",
+    level="error",
+)
 
 
 def main(call: argparse.Namespace) -> int:
@@ -40,7 +49,7 @@ def main(call: argparse.Namespace) -> int:
     stores, folders = sources(call)
     found = collect(stores, folders)
     decision = settle(_question(call, catalogue, inventories, found), found)
-    _write(call, decision)
+    _write(call, decision, inventories)
     _show(decision, found, quiet=call.quiet)
     return decision.verdict.exit
 
@@ -112,12 +121,19 @@ def _before(files: Sequence[str]) -> tuple[Inventory, ...]:
     return tuple(found)
 
 
-def _write(call: argparse.Namespace, decision: Decision) -> None:
+def _write(call: argparse.Namespace, decision: Decision, inventories: Sequence[Inventory]) -> None:
     """The files that are asked for, each whole or not at all; a gate that cannot say what it found is not open."""
     from chaos.gate import badge, junit, markdown
+    from chaos.inventory import sarif
     from chaos.report.files import put
 
-    encoders = {"junit": junit.encode, "markdown": markdown.encode, "json": _json, "badge": badge.encode}
+    encoders: dict[str, Callable[[Decision], bytes]] = {
+        "junit": junit.encode,
+        "markdown": markdown.encode,
+        "json": _json,
+        "badge": badge.encode,
+        "sarif": lambda decided: sarif.encode(inventories, _findings(decided)),
+    }
     for name, encode in encoders.items():
         if path := getattr(call, name):
             try:
@@ -125,6 +141,16 @@ def _write(call: argparse.Namespace, decision: Decision) -> None:
                 put(Path(path), encode(decision))
             except OSError as error:
                 raise SpecError(f"--{name} {path}: {error.strerror}") from error
+
+
+def _findings(decision: Decision) -> Iterator[Finding]:
+    """What blocks, at its place in the code or in the catalogue; what an inventory tells by itself is left to it."""
+    for ruling in decision.blocked:
+        if ruling.why is not None and ruling.why.reason not in _TOLD_BY_INVENTORY:
+            # Without counts and ages: a page of findings takes one whose words change for another one.
+            said = f"`{ruling.title}` is not proved on this build: {ruling.why.reason}"
+            message = clean(f"{said}; `chaos gate` says what would prove it")
+            yield Finding(rule=UNPROVED, message=message, spot=ruling.where, inside="")
 
 
 def _json(decision: Decision) -> bytes:

@@ -68,8 +68,9 @@ def _rulings(question: Question, inventory: Inventory, runs: Mapping[str, Sequen
             yield _gone(question, entry)
     for handler in inventory.undeclared:
         state = State.BLOCKED if catalogue.policy.undeclared == "block" else State.WARNED
-        catches = ", ".join(handler.catches) or "everything"
-        detail = f"handles {catches} of {handler.calls} ({handler.concern}) outside any declared path"
+        caught = f" ({', '.join(handler.catches)})" if handler.catches else ""
+        does = handler.does or "goes on"
+        detail = f"where {handler.calls or 'it'} fails{caught}, the code {does}, outside any declared path"
         yield _plain("handler", target, handler.inside, handler.spot, "undeclared", detail, state)
     for problem in inventory.problems:
         yield _plain("source", target, "sources", None, "unreadable", problem)

@@ -106,7 +106,7 @@ def test_an_edited_journal_blocks(here: Path, capsys: pytest.CaptureFixture[str]
 
 def test_the_files_that_are_asked_for_are_written(here: Path) -> None:
     store(here / "runs" / NAME, [evidence(here, n, "link.p0") for n in range(3)])
-    names = ("junit", "markdown", "json", "badge")
+    names = ("junit", "markdown", "json", "sarif", "badge")
     words = [word for name in names for word in (f"--{name}", f"out/{name}")]
     assert main(["gate", "-q", *words]) == 0
     assert {p.name for p in (here / "out").iterdir()} == set(names)
@@ -114,6 +114,27 @@ def test_the_files_that_are_asked_for_are_written(here: Path) -> None:
     assert (decision["verdict"], decision["rulings"][0]["runs"]) == ("open", ["run-2", "run-1", "run-0"])
     (here / "file").write_text("")
     assert main(["gate", "-q", "--badge", "file/badge.svg"]) == 2
+
+
+def test_code_scanning_shows_what_blocks_at_its_line(here: Path) -> None:
+    program = here / "app/app.py"
+    store(here / "runs" / NAME, [evidence(here, n, "link.p0") for n in range(2)])
+    program.write_text(program.read_text() + '    with recovery_path("link.more"):\n        pass\n')
+    assert main(["gate", "-q", "--sarif", "out.sarif"]) == 1
+    (log,) = json.loads((here / "out.sarif").read_text())["runs"]
+    places = {
+        (
+            result["ruleId"],
+            result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
+            result["locations"][0]["physicalLocation"]["region"]["startLine"],
+        )
+        for result in log["results"]
+    }
+    assert places == {
+        ("unproved-recovery-path", "app/app.py", 5),
+        ("unproved-recovery-path", "app/app.py", 7),
+        ("unlisted-recovery-path", "app/app.py", 7),
+    }
 
 
 def test_what_the_last_release_had_is_read_from_a_file(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
