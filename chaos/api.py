@@ -261,6 +261,11 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
         """Capabilities beyond `Fault[…]` that these settings ask for: without one of them it is refused."""
         return ()
 
+    def awaits(self) -> bool:
+        """Whether it lands only once its victims have done something themselves: one that stands at a failpoint, or
+        before a file operation, until the fault has landed, never does. Such a step is refused where it is known."""
+        return False
+
     def uses(self) -> tuple[type, ...]:
         """Capabilities that are set up for it where the machine can; it does without, and its evidence says so."""
         return ()

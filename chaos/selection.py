@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from chaos.api import Member, Selection, Selector, Slot
 
@@ -30,6 +31,28 @@ def matching(selector: Selector, slots: Iterable[Slot]) -> tuple[Slot, ...]:
     slots = tuple(slots)
     domains = _domains(slots)
     return tuple(s for s in slots if _fits(selector, s, domains))
+
+
+def standing(where: Mapping[str, Any], slots: Iterable[Slot]) -> tuple[Slot, ...]:
+    """The slots of which one stands where a trigger with these conditions holds a member; none where nobody knows.
+
+    Known from the fields by which a member says who it is: `source`, `member`, `node`, `rank`, or its role, as in
+    `replica: replica-1`.
+    """
+    slots, told = tuple(slots), False
+    for field, condition in where.items():
+        of: Callable[[Slot], Any] | None = _SAYS.get(field)
+        if of is None and field in {s.role for s in slots}:
+            slots, of = tuple(s for s in slots if s.role == field), _SAYS["member"]
+        if of is not None:
+            told, slots = True, tuple(s for s in slots if condition.holds(of(s)))
+    return slots if told else ()
+
+
+_SAYS: Mapping[str, Callable[[Slot], Any]] = {
+    "source": lambda slot: slot.name, "member": lambda slot: slot.name,
+    "node": lambda slot: slot.node, "rank": lambda slot: slot.rank,
+}  # fmt: skip
 
 
 def is_empty(selector: Selector, selection: Selection) -> bool:

@@ -113,7 +113,7 @@ class BoundedRecovery(Invariant, frozen=True, kw_only=True):
                 continue
             futile.append(event)
             struck = sum(1 for f in faults if futile[0].seq < f.landed.seq < event.seq)
-            if len(futile) - struck > self.restarts:
+            if len(futile) - struck > max(self.restarts, 1):  # the first attempt repeats nothing
                 return failed(
                     f"restart loop: a group was to be formed {len(futile)} times in a row (epochs "
                     f"{listed([e.get('epoch') for e in futile])}) and never was",

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
-from chaos.training import few, listed
+from chaos.training import few, listed, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _ENDS = ("job.completed", "job.failed", "target.finished", "final.started", "run.ended")
@@ -15,7 +15,8 @@ _ENDS = ("job.completed", "job.failed", "target.finished", "final.started", "run
 class NoOrphan(Invariant, frozen=True, kw_only=True):
     """When the agent of a node dies, its workers are gone within `lease`.
 
-    A process counts, not a name: a worker that a new agent starts under the same name is another one. Agents that end
+    A process counts, not a name: a worker that a new agent starts under the same name is another one. A worker that was
+    alive when a fault hit its agent alone, and had gone by the time its agent had, did not outlive it. Agents that end
     with the job are not judged.
     """
 
@@ -48,8 +49,15 @@ class NoOrphan(Invariant, frozen=True, kw_only=True):
                 exits[key] = event
         if not deaths:
             return unknown("no agent died")
-        if not orphans:
+        early = [pair for death in deaths for pair in _before(history, death)]
+        if not orphans and not early:
             return unknown("no worker was alive when an agent died", few([e.seq for e in deaths]))
+        if not orphans:
+            first = max(death.t - gone.t for gone, death in early)
+            return passed(
+                f"{len(early)} workers had gone when their agents had, up to {first:.3f} s before",
+                few(sorted({e.seq for pair in early for e in pair})),
+            )
         return self._judge(history, orphans, exits)
 
     def _judge(
@@ -77,3 +85,17 @@ class NoOrphan(Invariant, frozen=True, kw_only=True):
         if open_:
             return unknown(f"the record ends before the lease of {listed(open_)} did", few(seqs))
         return passed(f"{len(orphans)} workers were gone at most {slowest:.2f} s after their agents", few(seqs))
+
+
+def _before(history: History, death: Event) -> list[tuple[Event, Event]]:
+    """The workers that went after a fault had hit their agent, and not them, and before its exit was on record."""
+    agent, node = death.get("member"), death.get("node")
+    struck = [f for f in strikes(history) if agent in f.members and f.injecting.seq < death.seq]
+    if not struck:
+        return []
+    fault = struck[-1]
+    return [
+        (gone, death)
+        for gone in history.of("member.exited", role="worker", node=node)
+        if fault.injecting.seq < gone.seq < death.seq and gone.get("member") not in fault.members
+    ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from chaos.api import Duration, Links, Selector, capability_of
+from chaos.api import Duration, Links, Selector, Slot, capability_of
 from chaos.experiment import Step
 from chaos.load.document import INVALID, Node, Problems, show
 from chaos.load.hypotheses import unique_names
@@ -16,8 +16,9 @@ from chaos.load.reader import Reader
 from chaos.load.selectors import Written, check_nodes, check_selectors, read_selector
 from chaos.load.triggers import Scope, read_trigger
 from chaos.registry import Registry, did_you_mean
+from chaos.selection import matching, standing
 from chaos.storage import Power
-from chaos.trigger import After
+from chaos.trigger import After, OnFile, OnPoint
 
 OWN = ("fault", "name", "when", "hold")
 
@@ -76,7 +77,26 @@ def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Pro
             problems.add(entries["link"].place, f"the target has no link `{link}`", did_you_mean(link, links))
     if fault is INVALID or when is INVALID:
         return INVALID
+    if scope.target is not None:
+        _check_held(fault, when, written, scope.target.slots, entries["when"], problems)
     return Step(name=name, kind=_kind(node), fault=fault, when=when, hold=None if hold is INVALID else hold)
+
+
+def _check_held(
+    fault: Any, when: Any, written: Sequence[Written], slots: Sequence[Slot], node: Node, problems: Problems
+) -> None:
+    """Refuse a fault that waits for its victim while its victim waits for the fault."""
+    if not fault.awaits() or not isinstance(when, OnPoint | OnFile) or not written:
+        return
+    if any(w.selector.random is not None or w.selector.percent is not None for w in written):
+        return  # whom it hits is known only once the dice are thrown
+    victims = {slot.name for w in written for slot in matching(w.selector, slots)}
+    held = {slot.name for slot in standing(when.where, slots)} or {slot.name for slot in slots}
+    if held <= victims:
+        who = next(iter(held)) if len(held) == 1 else "a member that it hits"
+        what = "at that failpoint" if isinstance(when, OnPoint) else "before that file operation"
+        reason = f"never lands: it waits until {who} has done something, and {who} stands {what} until it has landed"
+        problems.add(node.place, reason, "trigger it by an event, or where another member stands")
 
 
 def hits_nodes(fault: type) -> bool:

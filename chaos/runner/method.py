@@ -203,6 +203,10 @@ class Method:
         injection.hit = select(selectors, self._slots, target.members(), nodes)
         if any(is_empty(s, hit) for s, hit in zip(selectors, injection.hit, strict=True)):
             raise NotLanded("no member selected")
+        held, names = injection.watch.holds, {m.name for s in injection.hit for m in s.members}
+        if injection.fault.awaits() and held in names:
+            why = f"it lands only once {held} has done something, and {held} stands at its trigger until it has"
+            raise NotLanded(f"{injection.action.kind} cannot land: {why}")
         injection.hurts = hurt(selectors, injection.hit)
         everyone = injection.hurts.union(*(other.hurts for other in self.standing))
         most = self._limits.members_hurt

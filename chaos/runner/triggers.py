@@ -29,6 +29,7 @@ class Watch:
         self.fired = anyio.Event()
         self.moment = 0.0  # when it fired, on the runner's clock; may lie ahead for a moment on the schedule
         self.cause: int | None = None  # seq of the event that fired it
+        self.holds: str | None = None  # the member that stands there until the fault has landed
         self.hopeless: str | None = None  # why it can never fire any more
         self.released = anyio.Event()  # members that stand at its failpoint may go on
         self._seen = 0
@@ -116,6 +117,7 @@ class Triggers:
         held = []
         for watch, when in self._points:
             if when.matches_point(source, point, data) and watch.count(when.nth):
+                watch.holds = source
                 watch.fire(anyio.current_time(), cause)
                 held.append(watch)
         return tuple(held)
@@ -125,6 +127,7 @@ class Triggers:
         held = []
         for watch, when in self._files:
             if when.matches_file(source, op, path, data) and watch.count(when.nth):
+                watch.holds = source
                 watch.fire(anyio.current_time(), cause)
                 held.append(watch)
         return tuple(held)

@@ -221,6 +221,19 @@ class TestBoundedRecovery:
     def test_a_recovery_in_time_passes(self) -> None:
         assert RECOVER.check(killed_and_restarted().history).outcome is Outcome.PASS
 
+    def test_who_allows_no_restart_allows_the_one_that_the_fault_asks_for(self) -> None:
+        none = BoundedRecovery(restarts=0)
+        assert none.check(killed_and_restarted().history).outcome is Outcome.PASS
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        for epoch in (2, 3):
+            tape.wait(0.2).add("group.forming", "coordinator-0", epoch=epoch, world=4)
+        assert none.check(tape.history).reason.startswith("restart loop: a group was to be formed 2 times")
+        tape = running()
+        tape.fault("process.kill", "worker-n1")
+        tape.reform(2, 4, 1, 20).reform(3, 4, 1, 20)
+        assert none.check(tape.history).reason.startswith("restart loop: the group was formed 2 times")
+
     def test_a_recovery_that_takes_too_long_fails(self) -> None:
         verdict = BoundedRecovery(within=1.5).check(killed_and_restarted().history)
         assert verdict.outcome is Outcome.FAIL

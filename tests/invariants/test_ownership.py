@@ -122,6 +122,20 @@ class TestNoOrphan:
         facts: dict[str, Any] = {"member": "worker-n1", "role": "worker", "node": "n1", "rank": 1, "code": 3}
         return tape.wait(after).add("member.exited", "worker-n1", **facts, pid=pid)
 
+    def test_a_worker_that_goes_a_moment_before_its_agent_s_exit_is_told_did_not_outlive_it(self) -> None:
+        for whom, outcome in ((("agent-n1",), Outcome.PASS), (("agent-n1", "worker-n1"), Outcome.UNKNOWN)):
+            tape = Tape().start().train(1, 3)
+            tape.fault("process.kill-agent", *whom)
+            seq = self.worker_exits(tape, 0.001)
+            tape.add(
+                "member.exited", "agent-n1", member="agent-n1", role="agent", node="n1", rank=None, pid=101, code=-9
+            )
+            verdict = ORPHAN.check(tape.history)
+            assert verdict.outcome is outcome
+            if outcome is Outcome.PASS:
+                assert verdict.evidence == (seq, seq + 1)
+                assert "1 workers had gone when their agents had, up to 0.001 s before" in verdict.reason
+
     def test_a_worker_that_ends_within_the_lease_passes(self) -> None:
         tape = self.agent_dies()
         seq = self.worker_exits(tape, 1.0)

@@ -303,3 +303,27 @@ def test_a_fault_on_files_that_nobody_can_reach_is_refused(tmp_path: Path) -> No
     file.write_text(step("fault: storage.error", "path: store/../x", AT))
     with pytest.raises(SpecError, match=r"no operation is on 'store/\.\./x': paths are told without `\.\.`"):
         load_experiment(file)
+
+
+@pytest.mark.parametrize(
+    ("fault", "when", "why"),
+    [
+        ("process.preempt", "{point: p, where: {source: a}}", r"until a has .*, and a stands at that failpoint"),
+        ("process.preempt", "{point: p, where: {one: a}}", "and a stands at that failpoint"),
+        ("process.oom", "{file: {path: x, op: rename}, where: {source: a}}", "stands before that file operation"),
+        ("process.preempt", "{point: p, where: {source: b}}", ""),
+        ("process.preempt", "{point: p}", ""),
+        ("process.kill", "{point: p, where: {source: a}}", ""),
+    ],
+)
+def test_a_fault_that_waits_for_its_victim_while_its_victim_waits_for_it_is_refused(
+    tmp_path: Path, fault: str, when: str, why: str
+) -> None:
+    (tmp_path / "target.yaml").write_text(f"{PARTLY_ON_NODES}points:\n  p: [one]\n")
+    file = tmp_path / "sample.yaml"
+    file.write_text(step(f"fault: {fault}", "members: {names: [a]}", f"when: {when}"))
+    if not why:
+        assert load_experiment(file).method[0].kind == fault
+        return
+    with pytest.raises(SpecError, match=rf"never lands: .*{why}"):
+        load_experiment(file)

@@ -129,6 +129,7 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
     heal: float = 0.0  # seconds to heal
     fail: str = ""  # inject, crash, stuck, heal, crash-heal, unproved, nothing or upkeep
     busy: bool = False  # goes on doing something while it stands
+    waits: bool = False  # for its victim to do something
     linked: bool = False  # needs Links beside Signals
     later: float = 0.0  # seconds until somebody runs into it; negative: as soon as `FakeTarget.met` is set
 
@@ -137,6 +138,9 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[type, ...]:
         return (Signals, Links) if self.linked else ()
+
+    def awaits(self) -> bool:
+        return self.waits
 
     async def upkeep(self) -> None:
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
+from chaos.api import Selector
 from chaos.experiment import Mode
 from chaos.trigger import (
     After,
@@ -52,6 +53,23 @@ async def test_an_event_before_the_gate_opened_fires_when_it_opens(play: Play) -
     it = experiment(step(when=when), ends=True, steady=(steady(every=2.0),))
     await play(it, steps_every_second)
     assert LOG[0] == "4 inject worker-0"
+
+
+@pytest.mark.parametrize(("victim", "first"), [("worker-0", "1 on"), ("worker-1", "1 inject worker-1")])
+async def test_a_fault_that_waits_for_the_member_that_waits_for_it_does_not_land_and_lets_it_go(
+    play: Play, victim: str, first: str
+) -> None:
+    async def script(target: FakeTarget) -> int:
+        await anyio.sleep(1)
+        await target.stage.at_point("worker-0", "save", {})
+        LOG.append(f"{target.now():g} on")
+        return 0
+
+    aimed = step(when=OnPoint(point="save"), waits=True, members=Selector(names=(victim,)))
+    _, history = await play(experiment(aimed, ends=True), script)
+    assert LOG[0] == first
+    said = [e.get("message") for e in history.of("fault.failed")]
+    assert [("worker-0 stands at its trigger" in text) for text in said] == [True] * (victim == "worker-0")
 
 
 async def test_a_member_waits_at_its_failpoint_until_the_fault_has_landed(play: Play) -> None:

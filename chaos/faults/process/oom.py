@@ -55,6 +55,9 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
     limit: Size = 0
     within: Duration = 10.0
 
+    def awaits(self) -> bool:
+        return True  # the next allocation is theirs
+
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 

@@ -41,6 +41,9 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
     def needs(self) -> tuple[type, ...]:
         return (Programs,) if self.again else ()
 
+    def awaits(self) -> bool:
+        return True  # they are to go by themselves
+
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 
