@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 import yaml
 
 from chaos.catalogue import list_kinds
 from chaos.cli import main
 from chaos.errors import Exit
+from chaos.gate import Policy, Reason
 from chaos.load.target import KEYS
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -65,3 +68,10 @@ def test_every_fact_of_the_serving_target_is_documented() -> None:
 def test_every_invariant_of_a_service_is_in_its_table() -> None:
     table = dict(re.findall(r"^\| (S\d+) \| `([\w-]+)` \|", (DOCS / "serving.md").read_text(), re.MULTILINE))
     assert table == {row.id: row.kind for row in list_kinds("invariants") if row.id.startswith("S")}
+
+
+def test_every_reason_and_every_key_of_the_gate_is_explained() -> None:
+    policy, reasons = (DOCS / "gate.md").read_text().split("## Why a path is blocked")
+    keys = re.findall(r"^\| `([a-z-]+)` \| ", policy, re.MULTILINE)
+    assert keys == ["experiments", *(field.encode_name for field in msgspec.structs.fields(Policy))]
+    assert re.findall(r"^\| `([a-z-]+)` \| ", reasons, re.MULTILINE) == list(get_args(Reason))
