@@ -223,7 +223,7 @@ def _report(out: Path, story: DayStory, count: int) -> Iterator[str]:
         missing = [part.label for part in parts if not part.link or part.link not in text or part.name not in text]
         if missing or len(parts) != count:
             yield f"{name} lacks {', '.join(missing)}"
-        if "was cut off and started again twice" not in text or "ended while the game day was down" not in text:
+        if "was cut off and started again twice" not in text or "outlived the game day" not in text:
             yield f"{name} does not tell that the game day was killed"
         if "http://" in text or "https://" in text:
             yield f"{name} needs the network"

@@ -34,18 +34,20 @@ class Service:
     async def run(self, *, at_once: bool, once: bool) -> None:
         """Until the service is told to end, or no start is left. With `at_once` a day begins without the schedule;
         with `once` the first day is the last. A day that was cut off goes on before anything else."""
-        self._desk.look()
         last = self._store.last()
         if last is not None and last.state is DayState.RUNNING:
+            self._desk.day = last.id  # orders that came while nobody was there are about that day
             self._store.tell(last.id, "day.resumed", "the game day was started again and goes on", self._now())
             await self._live(last)
             if once or at_once:
                 return
         elif at_once:
+            self._desk.look()
             if why := self._refusal():
                 raise GameDayError(f"no game day now: {why}")
             await self._begin(self._now())
             return
+        self._desk.look()
         while not self._desk.closing:
             start = await self._next()
             if start is None:

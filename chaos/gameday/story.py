@@ -191,14 +191,17 @@ def _about_parts(parts: tuple[Part, ...], past: Mapping[str, tuple[str, ...]]) -
         if part.attempts > 1:
             yield f"{part.label} was started {_times(part.attempts)}: the first was cut off."
         if part.orphaned:
-            yield f"{part.label} ended while the game day was down; its verdict is from its journal."
-        if part.late is not None and part.late > LATE:
-            yield f"{part.label} began {_span(part.late)} after it was due."
+            yield f"{part.label} outlived the game day that had started it; its verdict is from its journal."
         for figure in part.figures:
             if figure.outcome == "pass" and figure.value and figure.limit and figure.value > TIGHT * figure.limit:
                 yield f"{part.label} took {figure.value / figure.limit:.0%} of its budget {figure.name}."
         if part.outcome in ("pass", "fail"):
             today.setdefault(part.name, set()).add(part.outcome)
+    late = [part for part in parts if part.late is not None and part.late > LATE]
+    if late:
+        most = _span(max(part.late or 0.0 for part in late))
+        numbers = ", ".join(str(part.number) for part in late)
+        yield f"Late, by up to {most} after they were due: {numbers}. Others still ran, or a person was waited for."
     for name, outcomes in today.items():
         earlier = [outcome for outcome in past.get(name, ()) if outcome in ("pass", "fail")]
         if len(outcomes) > 1:
