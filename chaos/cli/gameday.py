@@ -41,6 +41,7 @@ def order(call: argparse.Namespace) -> int:
     state = meant(call.plan, call.state)
     by = call.by or getpass.getuser()
     with Store(state) as store:
+        _check(call.command, store)
         store.order(call.command, getattr(call, "text", None) or "", by, time.time())
         if ring(state):
             return Exit.PASS
@@ -48,6 +49,16 @@ def order(call: argparse.Namespace) -> int:
             _end_orphans(store)
     print(f"{state}: nobody runs this game day now; the order is kept for when it is started again", file=sys.stderr)
     return Exit.PASS
+
+
+def _check(what: str, store: Store) -> None:
+    """Refuse what would have no effect."""
+    last = store.last()
+    day = last.id if last is not None and last.state is DayState.RUNNING else None
+    if what == "abort" and day is None:
+        raise GameDayError(f"{store.path}: no day is running")
+    if what in ("approve", "reject") and (day is None or all(gate.answer for gate in store.gates(day))):
+        raise GameDayError(f"{store.path}: nothing is asked; `chaos gameday status`")
 
 
 def _end_orphans(store: Store) -> list[int]:

@@ -98,7 +98,7 @@ class _Serving:
                 announce(line.kind, f"{record.plan.title}: {line.text}")
             hands = Hands(
                 store=self._store, desk=self._desk, targets=targets, now=time.time, announce=announce,
-                starter=Processes(targets.files, {"CHAOS_GAMEDAY": f"{record.plan.name} {record.id}"}),
+                starter=Processes(targets.files),
                 command=partial(_command, record.plan), judge=self._judge, closed=self._calendar.closed,
                 holder=Holder(
                     day=f"{self._state}#{record.id}", title=record.plan.title, plan=record.plan.path, pid=os.getpid()

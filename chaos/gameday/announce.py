@@ -70,7 +70,12 @@ async def _deliver_all(
             try:
                 await to_thread.run_sync(deliver, channel, message, abandon_on_cancel=True)
             except (OSError, ValueError) as error:
-                note(f"not announced on {channel.webhook or channel.file}: {error}: {message['text']}")
+                note(f"not announced on {_where(channel)}: {error}: {message['text']}")
+
+
+def _where(channel: Channel) -> str:
+    """The channel for a report: the path of a webhook is as good as a password."""
+    return channel.file or "/".join((channel.webhook or "").split("/")[:3])
 
 
 def send(channel: Channel, message: Message) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -41,9 +41,8 @@ class Processes:
     """Starts and finds experiments. `command(attempt's folder, …)` is up to the caller; `held` are file descriptors
     that every child keeps open, such as the locks of its targets."""
 
-    def __init__(self, held: Sequence[int] = (), env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, held: Sequence[int] = ()) -> None:
         self._held = held
-        self._env = {**os.environ, **(env or {})}
 
     def start(self, folder: Path, command: Sequence[str], record: Callable[[int, str], None]) -> Child:
         """Start it; `record` writes down durably who it is (pid, birth) before it does anything."""
@@ -56,7 +55,7 @@ class Processes:
             with (folder / SAID).open("ab") as said:
                 process = subprocess.Popen(
                     [sys.executable, "-I", "-S", begin.__file__, str(theirs), str(folder / MARKER), *command],
-                    pass_fds=[theirs, lock, *self._held], start_new_session=True, env=self._env,
+                    pass_fds=[theirs, lock, *self._held], start_new_session=True,
                     stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
                 )  # fmt: skip
             try:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from chaos.errors import Exit
+from chaos.errors import Exit, GameDayError
 from chaos.gameday.children import Child
 from chaos.gameday.desk import UNHEALED, Desk
 from chaos.gameday.records import Attempt, DayRecord, DayState, Finding, Gate
@@ -63,7 +63,7 @@ class Day:
         """Every turn has its chance, or the day ends before; either way nothing is left running, and the end is on
         record."""
         hands = self._hands
-        hands.desk.day = self._record.id
+        hands.desk.day, hands.desk.announce = self._record.id, hands.announce
         try:
             hands.desk.look()
             await self._settle()
@@ -80,7 +80,7 @@ class Day:
                     self._skip(turn, why)
         finally:
             hands.targets.release()
-            hands.desk.day = None
+            hands.desk.day, hands.desk.announce = None, lambda kind, text: None
         self._tell("day.ended", f"{state.value}: {why}" if why else "every experiment had its turn")
         hands.store.end(self._record.id, state, why, hands.now())
         return state
@@ -214,11 +214,16 @@ class Day:
             attempt = Attempt(number=turn.number, attempt=count, folder=str(folder), intended=hands.now())
             hands.store.intend(day, attempt)
         folder = Path(attempt.folder)
-        child = hands.starter.start(
-            folder,
-            hands.command(turn, folder),
-            lambda pid, birth: hands.store.started(str(folder), pid, birth, hands.now()),
-        )
+        try:
+            child = hands.starter.start(
+                folder,
+                hands.command(turn, folder),
+                lambda pid, birth: hands.store.started(str(folder), pid, birth, hands.now()),
+            )
+        except OSError as error:  # no room, no process: nothing has run, and the day goes on when it is started again
+            raise GameDayError(
+                f"{_name(turn)} cannot be started: {error}; mend it and start the game day again"
+            ) from error
         with hands.desk.ending(child):
             again = " again" if attempt.attempt > 1 else ""
             self._tell("experiment.started", f"{_name(turn)} started{again} (seed {turn.seed}, pid {child.pid})")

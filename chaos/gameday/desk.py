@@ -29,6 +29,7 @@ class Desk:
         self.aborted = ""
         self.closing: int | None = None
         self.day: int | None = None  # the one that goes on
+        self.announce: Callable[[str, str], None] = lambda kind, text: None  # kind, text; of the day that goes on
         self._store = store
         self._now = now
         self._changed = anyio.Event()
@@ -100,6 +101,7 @@ class Desk:
         )
         text = f"{order.text} ({order.by})" if order.what == "note" else f"{order.what}{who}{why}"
         self._store.tell(self.day, kind, text, order.at)
+        self.announce(kind, text)
 
     def _answer(self, answer: str, by: str) -> None:
         if self.day is None:

@@ -75,6 +75,7 @@ async def test_a_channel_that_fails_is_noted_and_the_others_go_on(tmp_path: Path
             announcer.say("day.started", "it begins", 0.0)
     assert len(notes) == 2
     assert any("500" in note for note in notes)
+    assert not any("/hook" in note for note in notes), "the path of a webhook is a secret"
     assert "it begins" in (tmp_path / "said.log").read_text()
 
 
