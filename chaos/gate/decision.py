@@ -119,7 +119,7 @@ class Verdict(Enum):
         return {Verdict.OPEN: Exit.PASS, Verdict.BLOCKED: Exit.FAIL, Verdict.NO_DATA: Exit.INCONCLUSIVE}[self]
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """All of it. `rulings` come worst first. `vanished` are paths that the release before had, `appeared` new ones."""
 
     verdict: Verdict

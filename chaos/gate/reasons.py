@@ -42,7 +42,8 @@ def asides(entry: Entry, found: Tally) -> list[Finding]:
 def _edited(found: Tally) -> Iterator[Finding]:
     for run in found.edited[:1]:
         others = f" (and {len(found.edited) - 1} more)" if len(found.edited) > 1 else ""
-        yield Finding("edited", f"the journal of {run.run} was changed after it was judged{others}")
+        how = "its journal was changed after it was judged, or two stores tell of it differently"
+        yield Finding("edited", f"{run.run}: {how}{others}")
 
 
 def _wrong(entry: Entry, found: Tally) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from chaos.gate.decision import Command, Reason
 from chaos.gate.question import Question
 from chaos.paths import Spot
 
+_SAY_NOTHING = frozenset({"and", "back", "for", "from", "into", "its", "not", "over", "own", "the", "with"})
 _NEED_A_REPAIR = ("edited", "failing", "over-budget")
 
 
@@ -48,7 +49,7 @@ def suggestion(
     best = max(offered, key=lambda c: _alike(c, path), default=None)
     if best is None or not _alike(best, path):
         return None, f"no experiment is known to go through it: write one, then `chaos gate --add {title}=FILE`"
-    advice = f"a guess by name and tags: no run of {best.name} has gone through it yet"
+    advice = f"{best.name} is a guess by name and tags: no run of it on this build went through here"
     return Command(add=(title, best.file), run=(best.file,), repeat=policy.runs), advice
 
 
@@ -81,5 +82,5 @@ def _of_target(question: Question, target: str) -> list[Candidate]:
 
 def _alike(candidate: Candidate, path: str) -> int:
     """How much of a path's name the experiment says of itself."""
-    words = {word[:5] for word in re.split(r"[^a-z0-9]+", path.lower()) if len(word) > 2}
+    words = {word[:5] for word in re.split(r"[^a-z0-9]+", path.lower()) if len(word) > 2} - _SAY_NOTHING
     return sum(max((n for other, n in candidate.words.items() if other[:5] == word), default=0) for word in words)

@@ -78,8 +78,9 @@ def _table(decision: Decision) -> Table:
         grid.add_column(no_wrap=fixed, overflow="fold")
     for ruling in decision.rulings:
         for row in _rows(ruling):
-            style = _STYLES[ruling.state]
-            grid.add_row(Text(row[0], style), *(Text(clean(cell)) for cell in row[1:]))
+            grid.add_row(
+                Text(row[0], _STYLES[ruling.state] if row[0] else ""), *(Text(clean(cell)) for cell in row[1:])
+            )
     return grid
 
 
@@ -94,11 +95,9 @@ def _rows(ruling: Ruling) -> Iterator[tuple[str, ...]]:
         yield state, title, ruling.why.reason, ruling.why.detail + place
     for note in ruling.notes:
         yield "", "", note.reason, note.detail
-    if ruling.state is State.BLOCKED:
-        for command in ruling.commands:
-            yield "", "", "→", command
-        if ruling.advice:
-            yield "", "", "→", ruling.advice
+    # Commands stand below the table, where they are not cut into columns and each is said once.
+    if ruling.state is State.BLOCKED and ruling.advice:
+        yield "", "", "→", ruling.advice
 
 
 def _since(decision: Decision) -> Iterator[str]:

@@ -13,6 +13,7 @@ from chaos.trend.ranks import Change, Compared, compare, holm, least_p, needed, 
 
 ALPHA = 0.05
 MORE_IS_BETTER = ("goodput", "ettr")
+_MOST = 200  # runs of a side that are compared: more tell nothing more, and all pairs are looked at
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,10 +168,10 @@ def _is(name: str, figures: Iterable[str]) -> bool:
 def _sides(line: _Line, alpha: float) -> tuple[list[Evidence], list[Evidence]]:
     """The runs of the newest build, and those before that they are compared with."""
     order = [build.sources for build in builds(line.runs)]
-    after = [run for run in line.runs if run.build.sources == order[-1]]
+    after = [run for run in line.runs if run.build.sources == order[-1]][-_MOST:]
     before: list[Evidence] = []
     for sources in reversed(order[:-1]):
-        before = [*(run for run in line.runs if run.build.sources == sources), *before]
+        before = [*(run for run in line.runs if run.build.sources == sources), *before][-_MOST:]
         if least_p(len(before), len(after)) <= alpha:
             break
     return before, after

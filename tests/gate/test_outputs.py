@@ -52,7 +52,6 @@ def test_the_terminal_shows_the_worst_first_and_ends_with_the_commands() -> None
         "GATE BLOCKED: 0 of 1 recovery paths proved; 1 few",
         "",
         "BLOCKED  app:link.retry  few  2 of 3 runs (app/link.py:12)",
-        "                         →    chaos run experiments/cut.yaml",
         "",
         "To open it:",
         "  chaos run experiments/cut.yaml",
