@@ -126,6 +126,16 @@ def _recorded(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("run", metavar="RUN", help="a run's folder, or its journal.jsonl")
 
 
+def _report(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("runs", nargs="*", metavar="RUN", help="a run's folder, or its journal.jsonl; two are compared")
+    verb.add_argument("--repeats", action="store_true", help="the runs are repeats of one experiment: show the spread")
+    verb.add_argument(
+        "--index", nargs="?", const="runs", metavar="DIR",
+        help="write DIR/index.html: all runs, and what is proved of which build (default: runs)",
+    )  # fmt: skip
+    verb.add_argument("--out", metavar="FILE", help="where a comparison or the repeats go (default: beside the runs)")
+
+
 def _paths(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("target", metavar="TARGET", help="a target file, or the folder of its target.yaml")
     verb.add_argument("--json", action="store_true", help="as JSON")
@@ -192,7 +202,7 @@ VERBS = {
     "undo": Verb("undoing", "heal what a dead run left outside its lab", _undo),
     "gameday": Verb("gameday", "game days that run by themselves, from a plan", _gameday),
     "judge": Verb("again", "judge a recorded run again", _recorded),
-    "report": Verb("again", "judge again and write the reports", _recorded),
+    "report": Verb("reporting", "judge again and write the report; compare runs; index them all", _report),
     "gate": Verb("gating", "say whether every recovery path is proved: 0 yes, 1 no, 3 no data", _gate),
     "trend": Verb("trending", "what recoveries cost from build to build, and what became worse", _trend),
     "paths": Verb("paths", "list a target's recovery paths, and failure handling that is none", _paths),

@@ -87,6 +87,24 @@ def replay_command(path: str, schedule: Schedule, overrides: dict[str, str], lab
     return shlex.join(words + ([] if lab else ["--no-lab"]))
 
 
+def recorded_replay(history: History) -> str:
+    """The same command by what the run itself recorded; "" where it does not say which file it was of."""
+    begun = history.first("run.started")
+    if begun is None or not begun.get("file"):
+        return ""
+    path = nearby(Path(str(begun.get("file"))))
+    words = ["chaos", "run", str(path)] + ([] if begun.get("seed") is None else ["--seed", str(begun.get("seed"))])
+    overrides = begun.get("overrides")
+    for name, value in (overrides if isinstance(overrides, dict) else {}).items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join(words + (["--no-lab"] if begun.get("lab") is False else []))
+
+
+def contract_of(path: Path) -> Contract:
+    """What a recorded run was judged by."""
+    return _decode(path, Contract)
+
+
 def show(result: Result, history: History, files: dict[str, Path]) -> None:
     """Print the summary, coloured on a terminal."""
     import os

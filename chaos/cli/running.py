@@ -80,6 +80,7 @@ def _say_troubles(ran: RunResult, verbose: bool) -> None:
 
 
 def _spread(experiment: Experiment, results: list[Result], folders: list[Path], out: Path) -> Exit:
+    from chaos.cli.reporting import write_repeats
     from chaos.report.files import write_junit
     from chaos.report.summary import series_summary
 
@@ -88,6 +89,8 @@ def _spread(experiment: Experiment, results: list[Result], folders: list[Path], 
     write_junit(path, (judge_folder(folder) for folder in folders))
     summary = series_summary(taken, color=sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     print(f"\n{summary}\njunit    {nearby(path)}")
+    page = path.with_name(path.name.removesuffix(".junit.xml") + ".html")
+    write_repeats(dict(zip(folders, results, strict=True)), experiment.budget, page)
     return taken.exit
 
 

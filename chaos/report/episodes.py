@@ -40,16 +40,16 @@ class Episode(NamedTuple):
     open: str  # width of the stretch in which nothing came to an end, "" where it is over
 
 
-def episodes(result: Result, end: float) -> tuple[Episode, ...]:
+def episodes(result: Result, end: float, least: float = 0.0) -> tuple[Episode, ...]:
     """Those that needed a recovery: the failures, the worst first, then planned ones; `MOST` of them. `end`: of the
-    record, until which one that is not over has lasted."""
+    record, until which one that is not over has lasted; `least`: seconds that the bars have room for at the least."""
     rank = {Need.FAILURE: 0, Need.UNPROVOKED: 0, Need.PLANNED: 1}
     found = [r for r in result.recoveries if r.need in rank]
     found.sort(key=lambda r: (rank[r.need], -(float("inf") if r.total is None else r.total)))
-    return tuple(_episode(result, r, n, end) for n, r in enumerate(found[:MOST]))
+    return tuple(_episode(result, r, n, end, least) for n, r in enumerate(found[:MOST]))
 
 
-def _episode(result: Result, recovery: Recovery, number: int, end: float) -> Episode:
+def _episode(result: Result, recovery: Recovery, number: int, end: float, least: float) -> Episode:
     figures = contract.rto(result, recovery)
     total = figures[0]
     if recovery.need is Need.PLANNED:  # no budget is about it
@@ -57,7 +57,7 @@ def _episode(result: Result, recovery: Recovery, number: int, end: float) -> Epi
         total = figures[0]
     spent = sum(f.value or 0.0 for f in figures[1:])
     lasted = 0.0 if recovery.complete else max(end - recovery.began, 0.0)
-    scale = max(total.value or 0.0, spent, lasted, total.limit or 0.0) * 1.04
+    scale = max(total.value or 0.0, spent, lasted, least, total.limit or 0.0) * 1.04
     terms = figures[1:]
     if recovery.serving and total.value is not None:  # the rest of the way has no terms of its own
         terms = (*terms, Figure("", "until served as before", total.value - spent, None, "s", None))

@@ -68,10 +68,11 @@ def charts(history: History, bounds: Bounds) -> list[dict[str, Any]]:
         columns = max(_POINTS // (4 * layers), 60)
         seen, drawn = panels(history, min(columns, 400)), curves(history, columns)[:CHARTS]
     singles = [Panel(curve.title, (curve,)) for curve in drawn]
-    return [_chart(panel, bounds.get(panel.title, ())) for panel in (*seen, *singles)]
+    return [chart_of(panel, bounds.get(panel.title, ())) for panel in (*seen, *singles)]
 
 
-def _chart(panel: Panel, bounds: Sequence[float]) -> dict[str, Any]:
+def chart_of(panel: Panel, bounds: Sequence[float]) -> dict[str, Any]:
+    """One picture for the script: its layers as points, and itself in words."""
     single = len(panel.curves) == 1 and panel.curves[0].title == panel.title
     layers = [{"name": "" if single else clean(c.title), "pieces": _pieces(c)} for c in panel.curves]
     kept = sum(len(piece) for curve in panel.curves for piece in curve.pieces)

@@ -9,15 +9,10 @@ function startPlots() {
   canvas.setAttribute("aria-label", `Members over time: ${DATA.lanes.length} lanes, ${DATA.bands.length} faults, ${DATA.marks.length} marked events; N and P go from event to event`);
   painter(at("legend"), 20, drawLegend);
   for (const chart of DATA.charts) addChart(chart, at("curves"));
-  onClick("zoom-in", () => zoom(1.6));
-  onClick("zoom-out", () => zoom(1 / 1.6));
-  onClick("pan-left", () => pan(-0.3));
-  onClick("pan-right", () => pan(0.3));
-  onClick("zoom-all", showAll);
+  startToolbar();
   onClick("zoom-fault", zoomToFault);
   onClick("prev", () => stepTo(-1));
   onClick("next-event", () => stepTo(1));
-  tellRange();
 }
 
 function startEpisodes() {

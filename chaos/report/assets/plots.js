@@ -107,3 +107,12 @@ function steerMap(canvas, own) {
   canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); move(event); });
   canvas.addEventListener("pointermove", (event) => { if (event.buttons) move(event); });
 }
+
+function startToolbar() {
+  onClick("zoom-in", () => zoom(1.6));
+  onClick("zoom-out", () => zoom(1 / 1.6));
+  onClick("pan-left", () => pan(-0.3));
+  onClick("pan-right", () => pan(0.3));
+  onClick("zoom-all", showAll);
+  tellRange();
+}
