@@ -177,6 +177,8 @@ def _fault(step: Planned, history: History) -> Verdict:
         return unknown(f"landed when the {what} was over, so nothing had to recover", few([over.seq, *_seqs(late)]))
     times = f" {len(landed)} times" if len(landed) > 1 else ""
     how = "nothing to heal" if not standing else f"healed{_early(mine)}"
+    notes = dict.fromkeys(str(note) for e in healed if (note := (e.get("evidence") or {}).get("note")))
+    how = "; ".join([how, *notes])
     return passed(f"landed{times} with proof{_late(step, history)}, {how}", few([*_seqs(landed), *_seqs(healed)]))
 
 

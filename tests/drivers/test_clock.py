@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -130,6 +132,41 @@ async def test_a_child_inherits_the_shift_and_is_healed_with_its_parent(stage: R
         assert landing.healed["members"][0]["mended"] == ["a", "b"]
         for name in ("a", "b"):
             assert ahead(await ask(target, stage, name)) == pytest.approx(0.0, abs=0.05)
+
+
+QUIET = """
+    import signal
+    from chaos import inside
+    inside.hello("a", role="program")
+    inside.emit("it.runs")
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    while True:
+        signal.sigwait({signal.SIGUSR2})
+"""
+
+
+async def test_who_never_asks_for_the_time_has_not_met_another_one(stage: Recorder, launch: Make) -> None:
+    for program, met in ((QUIET, False), (TELLER, True)):
+        fault = Jump(members=EVERYBODY, by=60.0)
+        stage.events.clear()
+        async with opened(launch({"a": program}), stage, fault) as target:
+            hit = Selection(members=target.members(), nodes=())
+            for _ in range(2):  # what the first one counted is no business of the second
+                async with fault.inject(target, hit) as landing:
+                    await anyio.sleep(0.05)
+                assert landing.met is not None
+                assert bool(landing.met) is met
+                assert landing.healed["members"][0]["asked"] == landing.met
+                assert ("nobody asked for the time" in landing.healed.get("note", "")) is not met
+
+
+def test_the_code_is_what_its_source_says(tmp_path: Path) -> None:
+    if not (shutil.which("as") and shutil.which("objcopy")):
+        pytest.skip("no assembler on this machine")
+    source = Path(vdso.__file__).with_suffix(".S")
+    subprocess.run(["as", source, "-o", tmp_path / "o"], check=True)
+    subprocess.run(["objcopy", "-O", "binary", "-j", ".text", tmp_path / "o", tmp_path / "bin"], check=True)
+    assert (tmp_path / "bin").read_bytes() == vdso.CODE
 
 
 async def test_a_skew_and_a_drift_of_real_clocks(stage: Recorder, launch: Make) -> None:

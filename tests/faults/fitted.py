@@ -26,6 +26,7 @@ class FittedTarget(FakeTarget):
         self.kills: dict[str, int] = {}
         self.shifts: list[tuple[float, str, float]] = []
         self.clocks: dict[str, float] = {}
+        self.asked: int | None = None  # questions for the time while it was shifted; None: nobody knows
         self._controllers = controllers
         self._looks = 0
 
@@ -106,7 +107,8 @@ class FittedTarget(FakeTarget):
         if self.stuck:
             raise HealFailed(f"the clock of {member.name} may still be shifted", f"kill -KILL {member.pid}")
         self.clocks.pop(member.name, None)
-        return {"member": member.name, "ahead": self.clock_ahead(member)}
+        asked = {} if self.asked is None else {"asked": self.asked}
+        return {"member": member.name, "ahead": self.clock_ahead(member), **asked}
 
     def clock_ahead(self, member: Member) -> float:
         return self.clocks.get(member.name, 0.0)

@@ -37,6 +37,31 @@ async def test_a_jump_is_there_at_once_and_gone_at_once(fitted: FittedTarget, hi
     assert landing.healed["members"][0]["ahead"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("asked", "wanted", "met", "note"),
+    [
+        (None, "required", None, False),
+        (0, "required", 0, True),
+        (3, "required", 3, False),
+        (0, "optional", None, True),
+        (3, "optional", None, False),
+    ],
+)
+async def test_a_clock_that_nobody_looks_at_proves_nothing_unless_that_is_allowed(
+    fitted: FittedTarget, hit: Hit, asked: int | None, wanted: Any, met: int | None, note: bool
+) -> None:
+    fitted.asked = asked
+    for fault in (
+        Jump(members=RANK_1, by=60.0, asked=wanted),
+        Skew(members=RANK_1, by=60.0, asked=wanted),
+        Drift(members=RANK_1, rate=0.1, asked=wanted),
+    ):
+        async with fault.inject(fitted, *hit(fault, fitted)) as landing:
+            pass
+        assert landing.met == met
+        assert (landing.healed.get("note") == "nobody asked for the time meanwhile") is note
+
+
 async def test_a_jump_to_and_fro(fitted: FittedTarget, hit: Hit) -> None:
     fault = Jump(members=RANK_1, by=60.0, every=1.0)
     async with fault.inject(fitted, *hit(fault, fitted)) as landing:

@@ -70,6 +70,17 @@ def test_a_fault_that_nobody_ran_into_while_it_stood_is_inconclusive(met: int | 
     assert ("never ran into it" in verdict.reason) == (met == 0)
 
 
+def test_what_a_heal_notes_is_in_the_reason() -> None:
+    tape = Tape().start().train(1, 5)
+    tape.fault("clock.jump", "worker-n1", instant=False)
+    note = {"note": "nobody asked for the time meanwhile"}
+    tape.add("fault.healed", "fault:clock.jump", kind="clock.jump", evidence=note, seconds=0.1)
+    asked = contract(steps=(Planned(name="clock.jump", kind="clock.jump"),))
+    verdict = check(judge(asked, tape.history), "clock.jump").verdict
+    assert verdict.outcome is Outcome.PASS
+    assert verdict.reason == "landed with proof, healed; nobody asked for the time meanwhile"
+
+
 def test_a_heal_that_failed_is_exit_4_and_says_what_to_undo() -> None:
     tape = Tape().start().train(1, 5)
     tape.fault("process.kill", "worker-n1", instant=False)

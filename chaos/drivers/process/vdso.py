@@ -2,8 +2,9 @@
 
 Programs do not ask the kernel for the time, they call a few functions that it maps into every process (the vDSO).
 Their first instructions are replaced by jumps to code of ours in the unused end of that mapping; it asks the kernel and
-adds a shift. The page becomes the process's own, so nobody else sees it; a fork takes it along, an exec does not.
-x86-64 only.
+adds a shift. The page becomes the process's own, so nobody else sees it; a fork takes it along, an exec does not. Each
+time that somebody is told another time is counted in the last word of the stack, which Linux leaves empty above the
+name of the program. x86-64 only.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from typing import NamedTuple
 
 from chaos.errors import NotLanded, Unsupported
 
-# Position-independent: the mark, a stamp and the shift in nanoseconds (8 bytes each), then clock_gettime at 0x18
-# (system call 228; CLOCK_REALTIME, _COARSE and TAI are shifted), gettimeofday at 0x60 (system call 96), and time at
-# 0xb0, which calls the first.
+# As vdso.S is assembled: the mark, a stamp, the shift in nanoseconds and where to count (8 bytes each), then the code.
 MARK = b"chaosclk"
-CODE = MARK + bytes(16) + bytes.fromhex(
-    "b8e40000000f0585c075384885f6743385ff740a83ff05740583ff0b7525b900ca9a3b488b06480fafc148034608480305c3ffffff489948"
-    "f7f94889064889560831c0c30f1f4000b8600000000f0585c0753a4885ff7435488b0599ffffffb9e8030000489948f7f94989c0b940420f"
-    "00488b07480fafc1480347084c01c0489948f7f94889074889570831c0c3662e0f1f840000000000574883ec1831ff4889e6e859ffffff48"
-    "8b04244883c4185f4885ff7403488907c3"
+CODE = MARK + bytes(24) + bytes.fromhex(
+    "b8e40000000f0585c0753d4885f6743885ff740a83ff05740583ff0b752ae8ad000000b900ca9a3b488b06480fafc148034608480305b6ff"
+    "ffff489948f7f94889064889560831c0c30f1f8000000000b8600000000f0585c0753f4885ff743ae86b000000488b0584ffffffb9e80300"
+    "00489948f7f94989c0b940420f00488b07480fafc1480347084c01c0489948f7f94889074889570831c0c30f1f440000574883ec1831ff48"
+    "89e6e851ffffff488b04244883c4185f4885ff7403488907c366662e0f1f8400000000000f1f400048833d18ffffff007410488b0517ffff"
+    "ff4885c07404f048ff00c3"
 )  # fmt: skip
-STAMP, SHIFT = 8, 16
-REPLACED = {"__vdso_clock_gettime": 0x18, "__vdso_gettimeofday": 0x60, "__vdso_time": 0xB0}
+STAMP, SHIFT, PLACE = 8, 16, 24
+REPLACED = {"__vdso_clock_gettime": 0x20, "__vdso_gettimeofday": 0x70, "__vdso_time": 0xC0}
+WORD = 8  # bytes
 JUMP = 5  # bytes of an instruction
 TRIED = 3600.0  # seconds by which a process of ours is shifted to see whether that can be done
 
@@ -110,6 +111,14 @@ def stamp(pid: int, image: Image) -> int:
     return int(struct.unpack("<Q", found[8:])[0]) if found.startswith(MARK) else 0
 
 
+def asked(pid: int, image: Image) -> int:
+    """How often a process that is shifted was told another time; what it was forked from counts as well."""
+    start, _ = where(pid)
+    with _memory(pid) as memory:
+        (place,) = struct.unpack("<Q", os.pread(memory.fileno(), WORD, start + image.room + PLACE))
+        return int(struct.unpack("<Q", os.pread(memory.fileno(), WORD, place))[0]) if place else 0
+
+
 def write_shift(pid: int, image: Image, seconds: float) -> None:
     """Another shift of one that is shifted already; at once, and without a moment in between."""
     start, _ = where(pid)
@@ -124,9 +133,12 @@ def replace(pid: int, image: Image, seconds: float, number: int) -> None:
     if content[: image.room] != image.content[: image.room]:
         raise NotLanded(f"process {pid} has other clock functions than this one: they were changed already")
     _look_out(pid, start, image)
+    place = _empty_word(pid)
     with _memory(pid) as memory:
+        if any(os.pread(memory.fileno(), WORD, place)):
+            raise NotLanded(f"process {pid} uses the last word of its stack, in which its questions would be counted")
         code = bytearray(CODE)
-        struct.pack_into("<Qq", code, STAMP, number, round(seconds * 1e9))
+        struct.pack_into("<QqQ", code, STAMP, number, round(seconds * 1e9), place)
         os.pwrite(memory.fileno(), bytes(code), start + image.room)
         for name, entry in image.entries.items():
             jump = struct.pack("<Bi", 0xE9, image.room + REPLACED[name] - entry - JUMP)
@@ -140,7 +152,10 @@ def put_back(pid: int, image: Image) -> None:
     with _memory(pid) as memory:
         for entry in image.entries.values():
             os.pwrite(memory.fileno(), image.content[entry : entry + JUMP], start + entry)
-        os.pwrite(memory.fileno(), bytes(len(MARK) + 16), start + image.room)
+        (place,) = struct.unpack("<Q", os.pread(memory.fileno(), WORD, start + image.room + PLACE))
+        os.pwrite(memory.fileno(), bytes(len(MARK) + 3 * WORD), start + image.room)
+        if place:
+            os.pwrite(memory.fileno(), bytes(WORD), place)
 
 
 def ahead(pid: int, image: Image) -> float:
@@ -153,6 +168,7 @@ def ahead(pid: int, image: Image) -> float:
         raise NotLanded(f"process {pid} has clock functions that are neither the kernel's nor ours")
     with mmap.mmap(-1, len(content), prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC) as place:
         place.write(content)
+        place[image.room + PLACE : image.room + PLACE + WORD] = bytes(WORD)  # what is asked here is not counted
         hold = ctypes.c_char.from_buffer(place)
         function = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(ctypes.addressof(hold) + entry)
         answer = (ctypes.c_int64 * 2)()
@@ -160,6 +176,14 @@ def ahead(pid: int, image: Image) -> float:
         function(0, answer)
         del function, hold
         return round(answer[0] + answer[1] / 1e9 - before, 3)
+
+
+def _empty_word(pid: int) -> int:
+    """The address of the last word of its main thread's stack."""
+    found = re.search(r"^[0-9a-f]+-([0-9a-f]+) .*\[stack\]$", Path(f"/proc/{pid}/maps").read_text(), re.MULTILINE)
+    if not found:
+        raise NotLanded(f"process {pid} has gone, or has no stack")
+    return int(found[1], 16) - WORD
 
 
 def _look_out(pid: int, start: int, image: Image) -> None:
@@ -203,12 +227,15 @@ def try_it() -> Image:
             ask()  # it waits for its next line now
             replace(child.pid, image, TRIED, 1)
             told, measured = ask(), ahead(child.pid, image)
+            counted = asked(child.pid, image)
             put_back(child.pid, image)
             back = ask()
         except (NotLanded, Caught, OSError, ValueError) as error:
             raise Unsupported(f"the clock of a process cannot be shifted here: {error}") from error
         finally:
             child.kill()
+    if not counted:
+        raise Unsupported("a process asked for the time, and its question was not counted")
     if not (abs(told - TRIED) < 60 and abs(measured - TRIED) < 60 and abs(back) < 60):
         raise Unsupported(f"a process that was shifted by {TRIED:g} s was {told:g} s ahead, and {back:g} s afterwards")
     return image

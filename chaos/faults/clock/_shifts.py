@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from chaos.api import JSON, Member
+from chaos.api import JSON, Landing, Member
 from chaos.capabilities import Clocks
 from chaos.errors import HealFailed, NotLanded
 
 # A duration that is more than nothing: a shift by nothing would land without doing anything.
 Shift = Annotated[float, Meta(gt=0, extra={"unit": "duration"}, description="seconds, such as 250ms, 8s, 2m, 1h")]
 Speed = Annotated[float, Meta(gt=0, extra={"unit": "ratio"}, description="a share, such as 1% or 0.01")]
+Asked = Literal["required", "optional"]
 CLOSE = 0.5  # seconds by which a measured shift may differ from what was asked for
 MECHANISM = "the clock functions in each member's own memory"
 FIDELITY = (
@@ -48,3 +49,18 @@ async def mend(target: Clocks, members: Sequence[Member]) -> JSON:
     if failures:
         raise HealFailed("; ".join(map(str, failures)), "; ".join(error.undo for error in failures))
     return {"members": said}
+
+
+def told(landing: Landing, required: bool) -> None:
+    """Into the heal's evidence whether anybody was told another time; where that is asked for, nothing is proved else.
+
+    Of one that has gone meanwhile nobody knows.
+    """
+    counts = [one.get("asked") for one in landing.healed["members"]]
+    known = sum(count for count in counts if count is not None)
+    if not known and None in counts:
+        return
+    if required:
+        landing.met = known
+    if not known:
+        landing.healed["note"] = "nobody asked for the time meanwhile"

@@ -11,7 +11,7 @@ import anyio
 from chaos.api import Fault, Landing, Member, Selection, Selector
 from chaos.capabilities import Clocks
 from chaos.errors import NotLanded
-from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Speed, mend
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Asked, Speed, mend, told
 from chaos.faults.process._signals import members_of
 
 EVERY = 0.05  # seconds between two corrections
@@ -24,6 +24,9 @@ class Drift(Fault[Clocks], frozen=True, kw_only=True):
 
     In steps of 50 ms.
 
+    Every question for the time that is asked meanwhile is counted. Where none is, nothing is proved, and the run is
+    inconclusive; with `asked: optional`, for programs that are to go without, the verdict says it and may be green.
+
     Proof: the clock functions in each member's memory, run, say a time that has moved away from the true one.
 
     Heal: they say the true time, at once; the evidence tells how far it had got.
@@ -34,6 +37,7 @@ class Drift(Fault[Clocks], frozen=True, kw_only=True):
     members: Selector
     rate: Speed
     direction: Literal["fast", "slow"] = "fast"
+    asked: Asked = "required"
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
@@ -73,3 +77,4 @@ class Drift(Fault[Clocks], frozen=True, kw_only=True):
             with anyio.CancelScope(shield=True):
                 reached = rate * (anyio.current_time() - began)
                 landing.healed = {**await mend(target, shifted), "reached": round(reached, 3)}
+                told(landing, self.asked == "required")

@@ -10,7 +10,7 @@ import anyio
 
 from chaos.api import Duration, Fault, Landing, Member, Selection, Selector
 from chaos.capabilities import Clocks
-from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Shift, mend, shift
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Asked, Shift, mend, shift, told
 from chaos.faults.process._signals import members_of
 
 
@@ -18,6 +18,9 @@ class Jump(Fault[Clocks], frozen=True, kw_only=True):
     """Set the wall clock of members ahead or behind `by` so much at once; with `every` to and fro, again and again.
 
     The heal sets it right at once, too: a jump the other way.
+
+    Every question for the time that is asked meanwhile is counted. Where none is, nothing is proved, and the run is
+    inconclusive; with `asked: optional`, for programs that are to go without, the verdict says it and may be green.
 
     Proof: the clock functions in each member's memory, run, say the other time.
 
@@ -30,6 +33,7 @@ class Jump(Fault[Clocks], frozen=True, kw_only=True):
     by: Shift
     direction: Literal["ahead", "behind"] = "ahead"
     every: Duration = 0.0
+    asked: Asked = "required"
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
@@ -55,3 +59,4 @@ class Jump(Fault[Clocks], frozen=True, kw_only=True):
         finally:
             with anyio.CancelScope(shield=True):
                 landing.healed = await mend(target, shifted)
+                told(landing, self.asked == "required")

@@ -10,7 +10,7 @@ import anyio
 
 from chaos.api import Duration, Fault, Landing, Member, Selection, Selector
 from chaos.capabilities import Clocks
-from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Shift, mend, shift
+from chaos.faults.clock._shifts import FIDELITY, MECHANISM, Asked, Shift, mend, shift, told
 from chaos.faults.process._signals import members_of
 
 STEPS = 50  # by which it gets there
@@ -20,6 +20,9 @@ class Skew(Fault[Clocks], frozen=True, kw_only=True):
     """Move the wall clock of members ahead or behind `by` so much, little by little `over` a time, and leave it there.
 
     A clock that gets behind does not run backwards unless it is to lose more than `over`.
+
+    Every question for the time that is asked meanwhile is counted. Where none is, nothing is proved, and the run is
+    inconclusive; with `asked: optional`, for programs that are to go without, the verdict says it and may be green.
 
     Proof: the clock functions in each member's memory, run, say the other time.
 
@@ -32,6 +35,7 @@ class Skew(Fault[Clocks], frozen=True, kw_only=True):
     by: Shift
     direction: Literal["ahead", "behind"] = "ahead"
     over: Duration = 1.0
+    asked: Asked = "required"
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
@@ -52,3 +56,4 @@ class Skew(Fault[Clocks], frozen=True, kw_only=True):
         finally:
             with anyio.CancelScope(shield=True):
                 landing.healed = await mend(target, shifted)
+                told(landing, self.asked == "required")

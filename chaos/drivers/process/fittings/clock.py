@@ -87,18 +87,21 @@ class Clock(Fitting):
             raise
 
     async def mend(self, target: _Target, member: Member) -> JSON:
-        """It, and whatever it has forked meanwhile."""
+        """It, and whatever it has forked meanwhile. `asked`: how often they were told another time; not known of one
+        that has gone."""
         stamp = self._shifted.get(member.pid)
         if stamp is None:
             return {"member": member.name, "ahead": 0.0}
         failures: list[tuple[Member, Exception]] = []
-        mended = []
+        mended: list[str] = []
+        asked = 0
         for one in (member, *self._heirs(target, member, stamp)):
             try:
                 with suppress(NotLanded):  # it has gone
                     if vdso.stamp(one.pid, self.image) != stamp:
                         continue
                     vdso.write_shift(one.pid, self.image, 0.0)  # nothing stands before it
+                    asked += vdso.asked(one.pid, self.image)
                     await _still(one, lambda one=one: vdso.put_back(one.pid, self.image))  # type: ignore[misc]
                     mended.append(one.name)
             except (OSError, Unsupported) as error:
@@ -107,7 +110,8 @@ class Clock(Fitting):
             raise HealFailed(f"the clock of {one.name} may still be shifted: {why}", f"kill -KILL {one.pid}") from why
         del self._shifted[member.pid]
         try:
-            return {"member": member.name, "pid": member.pid, "mended": mended, "ahead": self.ahead(member)}
+            ahead = self.ahead(member)
+            return {"member": member.name, "pid": member.pid, "mended": mended, "ahead": ahead, "asked": asked}
         except NotLanded:
             return {"member": member.name, "pid": member.pid, "mended": mended, "gone": True}
 
