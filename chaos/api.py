@@ -248,6 +248,7 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
 
     fidelity: ClassVar[str]  # which layer it stands for and what it does not show
     instant: ClassVar[bool] = False  # nothing stands afterwards, so there is nothing to hold or heal (a kill)
+    awaits: ClassVar[bool] = False  # it lands by what its victims do: none may stand at a failpoint until it has landed
 
     def sections(self) -> tuple[str, ...]:
         """The keys of a target file without which these settings mean nothing; such a target is refused."""
@@ -260,11 +261,6 @@ class Fault(msgspec.Struct, Generic[Capability], frozen=True, kw_only=True, forb
     def needs(self) -> tuple[type, ...]:
         """Capabilities beyond `Fault[…]` that these settings ask for: without one of them it is refused."""
         return ()
-
-    def awaits(self) -> bool:
-        """Whether it lands only once its victims have done something themselves: one that stands at a failpoint, or
-        before a file operation, until the fault has landed, never does. Such a step is refused where it is known."""
-        return False
 
     def uses(self) -> tuple[type, ...]:
         """Capabilities that are set up for it where the machine can; it does without, and its evidence says so."""

@@ -86,7 +86,7 @@ def _check_held(
     fault: Any, when: Any, written: Sequence[Written], slots: Sequence[Slot], node: Node, problems: Problems
 ) -> None:
     """Refuse a fault that waits for its victim while its victim waits for the fault."""
-    if not fault.awaits() or not isinstance(when, OnPoint | OnFile) or not written:
+    if not fault.awaits or not isinstance(when, OnPoint | OnFile) or not written:
         return
     if any(w.selector.random is not None or w.selector.percent is not None for w in written):
         return  # whom it hits is known only once the dice are thrown

@@ -204,7 +204,7 @@ class Method:
         if any(is_empty(s, hit) for s, hit in zip(selectors, injection.hit, strict=True)):
             raise NotLanded("no member selected")
         held, names = injection.watch.holds, {m.name for s in injection.hit for m in s.members}
-        if injection.fault.awaits() and held in names:
+        if injection.fault.awaits and held in names:
             why = f"it lands only once {held} has done something, and {held} stands at its trigger until it has"
             raise NotLanded(f"{injection.action.kind} cannot land: {why}")
         injection.hurts = hurt(selectors, injection.hit)

@@ -129,7 +129,6 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
     heal: float = 0.0  # seconds to heal
     fail: str = ""  # inject, crash, stuck, heal, crash-heal, unproved, nothing or upkeep
     busy: bool = False  # goes on doing something while it stands
-    waits: bool = False  # for its victim to do something
     linked: bool = False  # needs Links beside Signals
     later: float = 0.0  # seconds until somebody runs into it; negative: as soon as `FakeTarget.met` is set
 
@@ -138,9 +137,6 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[type, ...]:
         return (Signals, Links) if self.linked else ()
-
-    def awaits(self) -> bool:
-        return self.waits
 
     async def upkeep(self) -> None:
         while True:
@@ -185,6 +181,12 @@ class Freeze(Fault[Signals], frozen=True, kw_only=True):
                 LOG.append(f"{target.now():g} heal {name}")
 
 
+class Heeded(Freeze, frozen=True, kw_only=True):
+    """Lands only by what its victims do."""
+
+    awaits: ClassVar[bool] = True
+
+
 class Kill(Freeze, frozen=True, kw_only=True):
     """The same at one instant."""
 
@@ -207,7 +209,7 @@ class Gauge(Probe, frozen=True, kw_only=True):
 
 
 def step(name: str = "freeze", when: AnyTrigger | None = None, hold: float | None = 1.0, **fault: Any) -> Step:
-    cls = Kill if fault.pop("kill", False) else Freeze
+    cls = Kill if fault.pop("kill", False) else Heeded if fault.pop("awaits", False) else Freeze
     return Step(name=name, kind=name, fault=cls(**fault), when=when or At(seconds=1.0), hold=hold)
 
 

@@ -65,7 +65,7 @@ async def test_a_fault_that_waits_for_the_member_that_waits_for_it_does_not_land
         LOG.append(f"{target.now():g} on")
         return 0
 
-    aimed = step(when=OnPoint(point="save"), waits=True, members=Selector(names=(victim,)))
+    aimed = step(when=OnPoint(point="save"), awaits=True, members=Selector(names=(victim,)))
     _, history = await play(experiment(aimed, ends=True), script)
     assert LOG[0] == first
     said = [e.get("message") for e in history.of("fault.failed")]

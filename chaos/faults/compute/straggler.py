@@ -44,9 +44,6 @@ class Straggler(Fault[Signals], frozen=True, kw_only=True):
     cores: Annotated[float, Meta(gt=0, description="cores that a member keeps busy")] = 1.0
     period: Duration = 0.1
 
-    def awaits(self) -> bool:
-        return self.by == "quota"  # which only one meets that computes
-
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
 

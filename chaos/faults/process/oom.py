@@ -50,13 +50,12 @@ class Oom(Fault[Supervised], frozen=True, kw_only=True):
         "failure itself. Not a machine that runs out of memory as a whole, where the kernel may end anybody."
     )
 
+    awaits = True
+
     members: Selector
     by: Literal["auto", "group", "address-space"] = "auto"
     limit: Size = 0
     within: Duration = 10.0
-
-    def awaits(self) -> bool:
-        return True  # the next allocation is theirs
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)

@@ -32,6 +32,7 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
         "disks and its address. With `signal: INT`, a person at the terminal (Ctrl-C)."
     )
     instant = True
+    awaits = True  # that they go
 
     members: Selector
     grace: Duration = 30.0
@@ -40,9 +41,6 @@ class Preempt(Fault[Signals], frozen=True, kw_only=True):
 
     def needs(self) -> tuple[type, ...]:
         return (Programs,) if self.again else ()
-
-    def awaits(self) -> bool:
-        return True  # they are to go by themselves
 
     def selectors(self) -> tuple[Selector, ...]:
         return (self.members,)
