@@ -4,8 +4,8 @@
 
 N experiments, drawn over the reference trainer and the serving stack, begin by a schedule at the next full minute. The
 process of the game day is killed (SIGKILL) while an experiment runs, started again, killed between two experiments,
-started again.
-Exit code 0 when everything held; the experiments themselves may come out as they will.
+started again. A second day is aborted from another terminal while a fault stands. Exit code 0 when everything held; the
+experiments themselves may come out as they will.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from ci.traces import Place, adopt, await_no_process, end_descendants
 
 ROOT = Path(__file__).parents[1]
 WITHIN = 5.0  # seconds after which nothing may be left
+HEEDED = 0.25  # seconds from an abort to the signal that the experiment heeds
+PATIENCE = 120.0  # seconds for the fault of the day that is aborted
 SOON = 5.0  # seconds that are needed to begin waiting for the next minute
 EXPERIMENTS = {
     "faulty-gpu": ["kill_worker.yaml"],
@@ -46,6 +48,15 @@ EXPERIMENTS = {
     "hbm3-memory": ["out_of_memory.yaml"],
     "dependency": ["serving/cache_stampede.yaml"],
 }
+CHECKED = (
+    "one day, begun by its schedule within 2 s, ended, resumed after each kill; an experiment outlived the game day",
+    "one attempt and one run a turn, each journal with its end, never two at the same time",
+    "every fault that landed was healed, nothing is owed outside a lab",
+    "no process, mount, link, control group, loop device or file in shared memory is left",
+    "both reports have every turn with a link to its own report, tell of the kills, and need no network",
+    "every run is in the results store",
+    "an abort is heeded within 250 ms, what ran is healed, nothing follows",
+)
 PLAN = """\
 title: A game day that is killed twice
 schedule: {{cron: "{minute} {hour} * * *", timezone: UTC}}
@@ -94,10 +105,12 @@ def main() -> int:
     code = _day(out, plan, kills)
     left = await_no_process(time.monotonic() + WITHIN)
     end_descendants()
-    wrong = [*left, *before.added(Place.now()), *_check(out, start, call.n, len(kills)), *_code(code)]
+    wrong = [*left, *_check(out, start, call.n, len(kills)), *_code(code), *_abort(out, dice.uniform(0.0, 3.0))]
+    wrong += [*await_no_process(time.monotonic() + WITHIN), *before.added(Place.now())]
+    end_descendants()
     for line in wrong:
         print(f"WRONG {line}")
-    print("nothing run twice, nothing left, the report is complete" if not wrong else f"{len(wrong)} things are wrong")
+    print("\n".join(f"checked: {line}" for line in CHECKED) if not wrong else f"{len(wrong)} things are wrong")
     return int(bool(wrong))
 
 
@@ -131,12 +144,23 @@ def _day(out: Path, plan: Path, kills: Sequence[Kill]) -> int:
     return last.wait()
 
 
-def _process(out: Path, plan: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "chaos", "gameday", "run", str(plan), "--once", "--out", str(out / "runs")]
+def _process(out: Path, plan: Path, how: str = "--once") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [*command, "--state", str(out / "state.sqlite")], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, start_new_session=True, env={**os.environ, "XDG_STATE_HOME": str(out)}, preexec_fn=_heeding,
+        [*_command("run", out, plan), how, "--out", str(out / "runs")], cwd=ROOT, env=_env(out), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_heeding,
     )  # fmt: skip
+
+
+def _command(what: str, out: Path, plan: Path) -> list[str]:
+    return [sys.executable, "-m", "chaos", "gameday", what, str(plan), "--state", str(_state(out, plan))]
+
+
+def _state(out: Path, plan: Path) -> Path:
+    return out / f"{plan.stem}.sqlite"
+
+
+def _env(out: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(out)}
 
 
 def _heeding() -> None:
@@ -150,12 +174,50 @@ def _lines(process: subprocess.Popen[str]) -> Iterator[str]:
         yield line
 
 
+def _abort(out: Path, after: float) -> Iterator[str]:
+    """A day of its own that is aborted from another terminal while a fault stands, or soon after."""
+    plan = out / "aborted.yaml"
+    experiments = [str(ROOT / "experiments" / name) for name in ("freeze_worker.yaml", "kill_worker.yaml")]
+    plan.write_text(f"title: A game day that is aborted\nexperiments: {experiments}\n")
+    process = _process(out, plan, "--now")
+    for line in _lines(process):
+        if "1 freeze_worker started" in line:
+            journal = _await_fault(out)
+            time.sleep(after)
+            subprocess.run(_command("abort", out, plan), cwd=ROOT, check=True, env=_env(out))
+    code = process.wait()
+    with Store(_state(out, plan)) as store:
+        story = store.story(1)
+    asked = next(line.at for line in story.lines if line.kind == "order.abort")
+    events = [*read(journal)]
+    heeded = next((event.wall - asked for event in events if event.kind == "run.interrupted"), None)
+    shown = "never" if heeded is None else f"{heeded * 1000:.0f} ms"
+    print(f"aborted: heeded after {shown}, over after {events[-1].wall - asked:.1f} s, exit code {code}")
+    if heeded is None or heeded > HEEDED:
+        yield f"an abort was heeded after {shown}, allowed are {HEEDED * 1000:.0f} ms"
+    if story.day.state is not DayState.ABORTED or len(story.attempts) != 1 or events[-1].kind != "run.ended":
+        yield f"the aborted day is {story.day.state.value}, with {len(story.attempts)} attempts"
+    if stands := _standing(events):
+        yield f"after the abort: not healed: {', '.join(stands)}"
+
+
+def _await_fault(out: Path) -> Path:
+    """The journal of the one run of the aborted day, once its fault has landed."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        for journal in out.glob("runs/*-aborted-*/*/2*/journal.jsonl"):
+            if b'"fault.landed"' in journal.read_bytes():
+                return journal
+        time.sleep(0.05)
+    raise SystemExit(f"no fault landed within {PATIENCE:g} s")
+
+
 def _code(code: int) -> list[str]:
     return [] if code in (0, 1, 3) else [f"the game day ended with exit code {code}"]
 
 
 def _check(out: Path, start: datetime, count: int, kills: int) -> Iterator[str]:
-    with Store(out / "state.sqlite") as store:
+    with Store(out / "gameday.sqlite") as store:
         days = store.days()
         story = store.story(days[-1].id) if days else None
     if story is None or len(days) != 1:
@@ -176,7 +238,7 @@ def _check(out: Path, start: datetime, count: int, kills: int) -> Iterator[str]:
 
 def _runs(out: Path, story: DayStory, count: int) -> Iterator[str]:
     """Each turn one journal, whole and healed, and never two at a time."""
-    found = sorted(out.glob("runs/*/*/*/journal.jsonl"))
+    found = sorted(Path(story.day.folder).glob("*/*/journal.jsonl"))
     journals = [path for path in found if not path.parent.is_symlink()]  # beside `latest`
     per_turn = Counter(path.parents[1].name for path in journals)
     if len(story.attempts) != count or len(per_turn) != count or set(per_turn.values()) != {1}:
@@ -198,8 +260,9 @@ def _runs(out: Path, story: DayStory, count: int) -> Iterator[str]:
         if begin < end:
             yield f"{one} and {other} ran at the same time"
     with Archive(out / "runs" / NAME) as archive:
-        if len(archive.known()) != count:
-            yield f"the results store has {len(archive.known())} runs"
+        missing = {path.parent.name for path in journals} - archive.known()
+        if missing:
+            yield f"the results store lacks {', '.join(sorted(missing))}"
 
 
 def _standing(events: Sequence[Event]) -> list[str]:

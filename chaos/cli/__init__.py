@@ -111,7 +111,7 @@ def _gameday(verb: argparse.ArgumentParser) -> None:
     switch.add_argument("--by", metavar="NAME", help="who says so (default: the user)")
 
 
-_KILL_ALL = "end every game day on this machine and whatever it runs, healed"
+_KILL_ALL = "end every game day of yours on this machine and whatever it runs, healed"
 _ORDERS = {
     "pause": "begin nothing further until `resume`; what runs goes on",
     "resume": "go on after a pause, or after a heal that failed was undone by hand",
