@@ -34,6 +34,7 @@ SECTIONS = (
     "views",
     "hooks",
     "gate",
+    "page",
 )
 OUTPUT = Path("test-output/bench.json")
 

@@ -26,7 +26,7 @@ def main(folder: Path, count: int) -> None:
     """Write, read alone, then judge as `chaos judge` does; all invariants that there are."""
     journal = folder / JOURNAL
     synthetic.write(journal, count)
-    (folder / CONTRACT).write_bytes(msgspec.json.encode(_contract()))
+    (folder / CONTRACT).write_bytes(msgspec.json.encode(contract()))
     began = time.process_time()
     events = sum(1 for _ in read(journal))
     done = time.process_time()
@@ -39,7 +39,7 @@ def main(folder: Path, count: int) -> None:
     print(json.dumps({**figures, "peak": memory(os.getpid(), "VmHWM"), "checks": len(result.checks), "others": others}))
 
 
-def _contract() -> Contract:
+def contract() -> Contract:
     registry = Registry()
     contract = Contract.of(load_experiment(ROOT / "experiments/kill_worker.yaml"))
     every = [(kind, registry.invariant(kind)) for kind in registry.kinds("invariants")]
