@@ -77,6 +77,7 @@ def _summary(inventory: Inventory, taken: Mapping[str, bool]) -> str:
 
 def _write(path: Path, content: bytes) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         put(path, content)
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}") from error

@@ -62,7 +62,7 @@ def _named(program: Program, module: Module, call: ast.Call) -> ast.expr | Gap |
     if meant in (ENTERED, DECORATED):
         name = keywords.get("name", given[0] if given else None)
         if name is None or isinstance(name, ast.Starred):
-            return Gap(module, call, "a recovery path whose name is not written here")
+            return Gap(module, call, "a recovery path is entered here without its name")
         return name
     if meant == EMITTED and given and isinstance(given[0], ast.Constant) and given[0].value in _FACTS:
         return keywords.get("name") or Gap(module, call, "a recovery path is told without its `name=`")
@@ -82,7 +82,7 @@ def _passed_on(program: Program, module: Module) -> Iterator[Gap]:
         above = next(module.above(node))
         renamed = isinstance(above, ast.Assign | ast.AnnAssign) and not any(module.functions_around(node))
         if not renamed and not (isinstance(above, ast.Call) and last_word(above.func) == "partial"):
-            yield Gap(module, node, "it is passed on here; which names it is given cannot be told")
+            yield Gap(module, node, f"`{last_word(node)}` is handed on here: which names it is given cannot be told")
 
 
 def around(entry: Entry) -> Iterator[ast.AST]:

@@ -23,6 +23,9 @@ _NO_FAILURE = frozenset(
      "AssertionError", "QueueEmpty", "QueueFull", "UnicodeDecodeError"}
 )  # fmt: skip
 
+# What is given or asked for is wrong, or not there: told only where something is mended.
+_MISTAKES = frozenset({"TypeError", "ValueError", "KeyError", "IndexError", "LookupError"})
+
 
 class Found(NamedTuple):
     """What was found in one program; `problems` are marks without their reason."""
@@ -46,7 +49,10 @@ def undeclared(program: Program, declared: Declared, regions: Iterable[Region] =
 def _of_module(module: Module, program: Program, concerns: Concerns, cover: Cover) -> Iterator[tuple[Handler, Attempt]]:
     for attempt in attempts(module, program):
         catches = _types(attempt.types)
-        if catches and all(each.rpartition(".")[2] in _NO_FAILURE for each in catches):
+        names = [each.rpartition(".")[2] for each in catches]
+        if names and all(name in _NO_FAILURE for name in names):
+            continue
+        if names and all(_mistake(name) for name in names) and concerns.mended(attempt.failed, module) is None:
             continue
         does = reaction(attempt, module, concerns)
         about = _about(attempt, module, concerns) if does else None
@@ -67,6 +73,10 @@ def _about(attempt: Attempt, module: Module, concerns: Concerns) -> About | None
         return None
     calls = calls_of(attempt.tried)
     return About(concern, call_text(calls[0]) if calls else "")
+
+
+def _mistake(name: str) -> bool:
+    return name in _MISTAKES or name in _NO_FAILURE or name.endswith("NotFoundError")
 
 
 def _types(node: ast.expr | None) -> tuple[str, ...]:

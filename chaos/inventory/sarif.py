@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
@@ -37,7 +38,7 @@ def encode(inventories: Iterable[Inventory], others: Iterable[Finding] = ()) -> 
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "The root of the checkout."}}},
         "invocations": [{"executionSuccessful": True}],
-        "results": [_result(finding, rules.index(finding.rule)) for finding in found],
+        "results": list(_results(found, rules)),
     }
     return msgspec.json.format(msgspec.json.encode({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}), indent=1)
 
@@ -54,13 +55,21 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: int) -> dict[str, Any]:
+def _results(found: list[Finding], rules: list[Rule]) -> Iterator[dict[str, Any]]:
+    alike: Counter[str] = Counter()
+    for finding in found:
+        fingerprint = _fingerprint(finding)
+        alike[fingerprint] += 1
+        yield _result(finding, rules.index(finding.rule), f"{fingerprint}:{alike[fingerprint]}")
+
+
+def _result(finding: Finding, index: int, fingerprint: str) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.rule.id,
         "ruleIndex": index,
         "level": finding.rule.level,
         "message": {"text": finding.message},
-        "partialFingerprints": {"chaosFinding/v1": _fingerprint(finding)},
+        "partialFingerprints": {"chaosFinding/v1": fingerprint},
     }
     if finding.spot is not None:
         location: dict[str, Any] = {

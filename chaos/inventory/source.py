@@ -21,8 +21,12 @@ class Module:
         self.path, self.shown, self.tree = path, shown, tree
         self.lines = text.splitlines()
         self.package = path.parent.parts
-        self.nodes = tuple(ast.walk(tree))
-        self._parents = {below: node for node in self.nodes for below in ast.iter_child_nodes(node)}
+        self.nodes: list[ast.AST] = [tree]  # grows while it is walked through
+        self._parents: dict[ast.AST, ast.AST] = {}
+        for node in self.nodes:
+            for below in ast.iter_child_nodes(node):
+                self._parents[below] = node
+                self.nodes.append(below)
         self.imports = dict(self._imports())
         shared = set(self._globals())
         self._assigned: dict[tuple[str, ast.AST | None], list[ast.expr]] = {}

@@ -98,7 +98,7 @@ class Resolver:
         for part in found:
             count *= len(part.known)
         if count > _MOST:
-            return _gap(node, here, f"more than {_MOST} names")
+            return _gap(node, here, f"may be more than {_MOST} names")
         made = ("".join(each) for each in itertools.product(*([t.text for t in part.known] for part in found)))
         known = tuple(Text(text, here.module.spot(node)) for text in made)
         return Texts(known, tuple(gap for part in found for gap in part.gaps))
@@ -138,9 +138,11 @@ class Resolver:
             return Texts()
         handed = self._calls.arguments(here.module, function, name)
         found = [self._expression(value, here.within(function, name, module)) for module, value in handed.given]
-        found += [_gap(node, _Here(module), "what it hands over cannot be told") for module, node in handed.unclear]
+        found += [
+            _gap(node, _Here(module), "hands it over in a way that tells nothing") for module, node in handed.unclear
+        ]
         if not found:
-            return _gap(function, here, f"nobody in the sources says what `{name}` is")
+            return _gap(function, here, f"is told it by `{name}`, which nobody in the sources gives")
         return _sum(found)
 
     def _answer(self, function: ast.expr, call: ast.Call, here: _Here) -> Texts:
@@ -229,8 +231,8 @@ def _sum(found: Iterable[Texts]) -> Texts:
     return Texts(tuple(t for part in parts for t in part.known), tuple(g for part in parts for g in part.gaps))
 
 
-def _gap(node: ast.AST, here: _Here, why: str = "what it is is only known when it runs") -> Texts:
-    return Texts(gaps=(Gap(here.module, node, f"`{_short(node)}`: {why}"),))
+def _gap(node: ast.AST, here: _Here, why: str = "is only known when the program runs") -> Texts:
+    return Texts(gaps=(Gap(here.module, node, f"the name of a recovery path: `{_short(node)}` {why}"),))
 
 
 def _may_be(name: ast.expr, key: object) -> bool:

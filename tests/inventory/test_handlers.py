@@ -218,6 +218,16 @@ FOUND = {
         """,
         ("other", "calls `self.restart_worker`"),
     ),
+    "a mistake that is mended": (
+        """
+        def load(path):
+            try:
+                return torch.load(path)
+            except ValueError:
+                return roll_back(path)
+        """,
+        ("checkpoint", "calls `roll_back`"),
+    ),
     "an exception of the target's own that says so": (
         """
         class Unreachable(ConnectionError): ...
@@ -249,6 +259,8 @@ QUIET = {
     "a missing module": "try:\n import redis\n redis.ping()\nexcept ImportError:\n reload(redis)",
     "a cancelled task": "def f(d):\n try:\n  return store.get(1)\n except CancelledError:\n  return d",
     "a mistake of the program": "def f(d):\n try:\n  return store.get(1)\n except AttributeError:\n  return d",
+    "a form that is another": "def f(d):\n try:\n  return torch.load(a)\n except TypeError:\n  return torch.load(b)",
+    "nothing there": "def f(d):\n try:\n  return torch.load(a)\n except FileNotFoundError:\n  return start(d)",
     "an error that is sent": "try:\n conn.send(1)\nexcept Exception as error:\n conn.send(error)",
     "a suppressed farewell": "with suppress(OSError):\n    store.send('bye')",
     "an answer that is told": "answer = client.get(url)\nif not answer.ok:\n    raise Refused(answer.status)",

@@ -53,10 +53,3 @@ def test_every_failpoint_of_the_code_is_declared_and_every_declared_one_exists(
 ) -> None:
     assert all(f'"{point}"' in sources for point in declared["points"])
     assert set(re.findall(r'\bpoint\("([a-z_.]+)"', sources)) <= set(declared["points"])
-
-
-def test_every_recovery_path_of_the_code_is_declared_and_every_declared_one_exists(
-    declared: dict[str, Any], sources: str
-) -> None:
-    assert all(f'"{path}"' in sources for path in declared["recovery-paths"])
-    assert set(re.findall(r'(?:recovery_path|recovers)\("([a-z_.]+)"', sources)) <= set(declared["recovery-paths"])
