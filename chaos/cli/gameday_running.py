@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from chaos.cli.gameday_findings import examine
 from chaos.cli.gameday_places import home, running, state_of
 from chaos.cli.gameday_reports import write_story
-from chaos.errors import Exit, GameDayError
+from chaos.errors import ChaosError, Exit, GameDayError
 from chaos.gameday.announce import announcing
 from chaos.gameday.children import Processes
 from chaos.gameday.day import Day, Hands
@@ -43,7 +43,19 @@ def main(call: argparse.Namespace) -> int:
     state = Path(call.state).absolute() if call.state else state_of(call.plan)
     with running(state, plan.path, plan.title), Store(state, write=True) as store:
         serving = _Serving(plan, state, store, Path(call.out).resolve())
-        return anyio.run(serving.serve, call.now, call.once)
+        try:
+            return anyio.run(serving.serve, call.now, call.once)
+        except ExceptionGroup as group:  # what went wrong in one of the tasks
+            known, others = group.split(ChaosError)
+            if known is None or others is not None:
+                raise
+            raise _first(known) from group
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
 
 
 class _Serving:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from verdicts.harness import publish_mischief
 
 from chaos.archive import NAME, Archive
 from chaos.cli import main
@@ -28,7 +29,7 @@ from chaos.journal import read
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 ROOT = Path(__file__).parents[2]
 TINY = ROOT / "tests" / "verdicts" / "target" / "target.yaml"
-SOON = 30.0  # seconds for what takes moments on a machine with nothing else to do
+SOON = 60.0  # seconds for what takes moments on a machine with nothing else to do
 
 
 class Terminal:
@@ -36,12 +37,15 @@ class Terminal:
 
     def __init__(self, place: Path, capture: pytest.CaptureFixture[str]) -> None:
         self.place, self.plan, self._capture = place, place / "day.yaml", capture
+        self.plugins: tuple[Path, ...] = ()
         target = TINY.read_text().replace("workdir: ../../..", f"workdir: {ROOT}")
         for copy in ("", "2"):
             (place / f"target{copy}.yaml").write_text(target)
 
-    def experiment(self, name: str, *, steps: int = 20, target: str = "target.yaml", hold: str = "100ms") -> str:
-        step = {"fault": "process.freeze", "members": {"ranks": [1]}, "hold": hold}
+    def experiment(
+        self, name: str, *, steps: int = 20, target: str = "target.yaml", hold: str = "100ms", **fault: Any
+    ) -> str:
+        step = {**(fault or {"fault": "process.freeze", "members": {"ranks": [1]}}), "hold": hold}
         when = {"event": {"kind": "step.completed", "nth": 5}}
         text = {"target": target, "settings": {"steps": steps}, "method": [{**step, "when": when}]}
         (self.place / f"{name}.yaml").write_text(json.dumps(text))
@@ -54,7 +58,7 @@ class Terminal:
     def running(self, *words: str, plan: str = "day.yaml") -> Iterator[subprocess.Popen[str]]:
         """The service; killed at the end of the block."""
         command = [sys.executable, "-m", "chaos", "gameday", "run", plan, *(words or ("--now",))]
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (*self.plugins, ROOT)))}
         with subprocess.Popen(
             command, cwd=self.place, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
@@ -252,6 +256,46 @@ def test_two_on_one_target_are_refused_even_while_the_first_is_down(terminal: Te
         assert f"“The first” ({terminal.plan}, pid {first.pid})" in line
         assert second.wait(SOON) == Exit.INCONCLUSIVE
     assert terminal.ask("kill-all")[0] == 0
+
+
+def test_a_heal_that_failed_halts_all_until_somebody_says_that_it_is_undone(terminal: Terminal) -> None:
+    terminal.plugins = (terminal.place / "plugins", ROOT / "tests")
+    publish_mischief(terminal.place / "plugins")
+    terminal.write(terminal.experiment("a", fault="mischief.heal", how="fails"), terminal.experiment("b"))
+    with terminal.running() as service:
+        until(service, "report runs/")
+        assert service.wait(SOON) == Exit.HEAL_FAILED
+    story = terminal.story()
+    assert story.day.state is DayState.HALTED
+    assert "undo by hand: " in story.day.why
+    assert "open the door by hand" in story.day.why
+    assert [skip.number for skip in story.skips] == [2]
+    assert "Undo by hand: " in Path(story.day.folder, "report.md").read_text()
+    with terminal.running() as refused:
+        until(refused, "no game day now: a heal failed and nobody has said `chaos gameday resume` since: 1 a: ")
+        assert refused.wait(SOON) == Exit.USAGE
+    assert "a heal failed" in terminal.ask("status")[1]
+    terminal.ask("resume")
+    terminal.experiment("a")
+    with terminal.running() as again:
+        until(again, "report runs/")
+        assert again.wait(SOON) == Exit.PASS
+    assert terminal.story(2).day.state is DayState.ENDED
+
+
+def test_a_day_that_finds_no_room_says_so_and_goes_on_when_there_is_some(terminal: Terminal) -> None:
+    terminal.write(terminal.experiment("a"))
+    (terminal.place / "runs").write_text("in the way")
+    with terminal.running() as service:
+        until(service, "chaos: 1 a cannot be started: ")
+        assert service.wait(SOON) == Exit.USAGE
+    assert terminal.story().day.state is DayState.RUNNING
+    (terminal.place / "runs").unlink()
+    with terminal.running() as again:
+        until(again, "1 a was about to be started and never was")
+        until(again, "report runs/")
+        assert again.wait(SOON) == Exit.PASS
+    assert [attempt.attempt for attempt in terminal.story().attempts] == [1]
 
 
 def test_a_plan_with_mistakes_and_a_command_without_a_game_day_say_what_to_do(terminal: Terminal) -> None:
