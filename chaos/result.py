@@ -109,6 +109,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started: float | None = None  # Unix time
     recoveries: tuple[Recovery, ...] = ()
     efficiency: Efficiency = Efficiency()
+    others: float | None = None  # share of the machine's processor time that other work took, from the method on
     undo: tuple[str, ...] = ()  # what a person must undo by hand after a heal that failed
 
     def of(self, kind: Kind) -> tuple[Check, ...]:

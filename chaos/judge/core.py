@@ -11,6 +11,7 @@ from chaos.history import History
 from chaos.judge import books, budget, conduct, hypotheses, serving
 from chaos.judge.contract import Contract
 from chaos.judge.efficiency import efficiency
+from chaos.judge.neighbours import WORTH_A_WORD, others
 from chaos.judge.recovery import measure
 from chaos.result import Check, Kind, Need, Recovery, Result
 from chaos.serving import serves
@@ -55,7 +56,7 @@ def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str,
     outcome = merge(c.verdict.outcome for c in checks)
     if outcome is Outcome.PASS and not _asked(contract, checks):
         outcome = Outcome.UNKNOWN
-    undo = _undo(history)
+    undo, busy = _undo(history), others(history)
     started = history.first("run.started")
     return Result(
         experiment=contract.experiment,
@@ -63,14 +64,22 @@ def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str,
         seed=started.get("seed") if started else None,
         outcome=outcome,
         exit=_exit(history, outcome, bool(undo)),
-        headline=_headline(outcome, checks, recoveries),
+        headline=_headline(outcome, checks, recoveries) + _beside(outcome, busy),
         checks=checks,
         seconds=history[-1].t if len(history) else None,
         started=started.wall if started else None,
         recoveries=recoveries,
         efficiency=efficiency(history),
+        others=busy,
         undo=undo,
     )
+
+
+def _beside(outcome: Outcome, busy: float | None) -> str:
+    """A red that may be the machine's fault says so; it is red all the same."""
+    if outcome is Outcome.PASS or busy is None or busy < WORTH_A_WORD:
+        return ""
+    return f" – while other work took {busy * 100:.0f} % of this machine's processors"
 
 
 def _undo(history: History) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "target.hung": ("seconds", "alive"),
     "target.finished": ("code", "member"),
     "target.malformed": ("line", "reason"),
+    "host.sampled": ("own", "others"),
     "target.log_lost": ("log", "reason"),
     "stacks.dumped": ("logs",),
     "run.interrupted": ("signal", "left"),

@@ -10,6 +10,7 @@ Every key is always there, null where a figure is not known; keys are only ever 
                                         verdict {outcome, reason, evidence[] (event numbers)}, measured {…}
     recoveries[]                        one an episode: terms of RTO in seconds, RPO, see `chaos.result.Recovery`
     efficiency                          wall, goodput, ettr, lasting_steps, repeated_steps
+    others                              share of the machine's processor time that other work took meanwhile, 0 to 1
     undo[]                              what a person must undo by hand
 """
 

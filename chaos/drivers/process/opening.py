@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from chaos.api import Launch, Stage
+from chaos.drivers.process import neighbours
 from chaos.drivers.process.events import serve_connection
 from chaos.drivers.process.fittings.assembly import Assembly
 from chaos.drivers.process.recipe import SOCKET, TEMPORARY, Recipe
@@ -38,6 +39,7 @@ async def open_target(spec: Spec, launch: Launch, stage: Stage) -> AsyncIterator
             tasks = await host.start(_serve)
             try:
                 tasks.start_soon(supervisor.serve)
+                tasks.start_soon(neighbours.watch, stage)
                 await supervisor.wait_ready()
                 async with assembly.set_up(supervisor, tasks):
                     target = _kind(supervisor, assembly)(recipe, stage, supervisor, tasks, assembly)
