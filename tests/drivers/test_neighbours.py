@@ -56,6 +56,7 @@ def test_what_a_process_of_ours_burns_is_ours_and_what_others_burn_is_not() -> N
 
 
 @pytest.mark.slow
+@pytest.mark.anyio
 async def test_a_run_says_how_much_of_the_machine_others_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from anyio import create_task_group
 
