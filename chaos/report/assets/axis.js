@@ -52,12 +52,12 @@ function rangeText() {
     : `${axis.begin.toFixed(3)} to ${axis.end.toFixed(3)} s, ${seconds(axis.end - axis.begin)} of ${seconds(LAST - FIRST)}`;
 }
 
-let telling = 0;
+let announcing = 0;
 function tellRange() {
   const place = at("range");
   if (!place) return;
   place.textContent = rangeText();
   for (const id of ["zoom-out", "pan-left", "pan-right", "zoom-all"]) if (at(id)) at(id).disabled = isWhole();
-  clearTimeout(telling);
-  telling = setTimeout(() => say(`Showing ${rangeText()}`), 400); // not on every turn of a wheel
+  clearTimeout(announcing);
+  announcing = setTimeout(() => say(`Showing ${rangeText()}`), 400); // not on every turn of a wheel
 }

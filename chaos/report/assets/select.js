@@ -4,7 +4,9 @@ const eventOf = new Map(DATA.events.map(([seq, t, source, kind, text, data]) => 
   seq, { seq, t, source: DATA.sources[source][0], kind: DATA.kinds[kind][0], text, data },
 ]));
 const markOf = new Map(DATA.marks.map((mark) => [mark[1], mark]));
-const stops = [...new Set([...DATA.marks.map((mark) => mark[1]), ...Object.keys(DATA.cited).map(Number)])]
+// Where the keys stop: marks, and the evidence of what is not green; that of all the rest would be a long way.
+const telling = Object.keys(DATA.cited).map(Number).filter((seq) => citing(seq).some((check) => check.outcome !== "pass"));
+const stops = [...new Set([...DATA.marks.map((mark) => mark[1]), ...telling])]
   .filter((seq) => eventOf.has(seq))
   .sort((a, b) => eventOf.get(a).t - eventOf.get(b).t || a - b);
 
