@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from chaos.inventory.receivers import Receivers
 from chaos.inventory.source import Function, Module, Program, written
 
 
@@ -20,21 +21,17 @@ class Calls:
     """All calls of a program by the last word of what is called."""
 
     def __init__(self, program: Program) -> None:
-        self._program = program
+        self._program, self._receivers = program, Receivers(program)
         self._by_word: dict[str, list[tuple[Module, ast.Call]]] = {}
-        self._methods: dict[str, list[tuple[Module, ast.AST]]] = {}
         for module in program.modules:
             for node in module.nodes:
                 if isinstance(node, ast.Call) and (word := last_word(node.func)):
                     self._by_word.setdefault(word, []).append((module, node))
-                if isinstance(node, Function) and module.owner(node) is not None:
-                    self._methods.setdefault(node.name, []).append((module, node))
 
     def of(self, module: Module, function: Function) -> Iterator[tuple[Module, ast.Call]]:
         """The calls that can be meant for a function.
 
-        Of a method: what is called by its name on anything. A type that is not written is not known, so `self.x.path()`
-        counts for every method `path`, but not where the object's own class has another one.
+        Of a method: what is called by its name, on an object whose class the sources do not tell or tell to be its own.
         """
         owner = module.owner(function)
         made = function.name == "__init__" and owner is not None
@@ -81,9 +78,9 @@ class Calls:
             return own is owner if has else own is None or bool(own.bases)
         dotted = written(receiver)
         if dotted is not None and dotted.partition(".")[0] in asker.imports:
-            found = self._program.defined(receiver, asker)
-            return found == (module, owner)
-        return True
+            return self._program.defined(receiver, asker) == (module, owner)
+        told = self._receivers.classes(receiver, asker)
+        return not told or any(self._receivers.related((module, owner), each) for each in told)
 
 
 def last_word(node: ast.AST) -> str:

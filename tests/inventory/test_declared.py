@@ -124,6 +124,26 @@ def test_a_method_of_the_same_name_of_another_class_is_none(take: Take) -> None:
     assert names(take(IMPORT + source.replace("\n        ", "\n"))) == ["a.b"]
 
 
+@pytest.mark.parametrize(
+    "receiver",
+    [
+        "def f(files: Files):\n    files.path('no.path')",
+        "def f(files: 'Files | None'):\n    files.path('no.path')",
+        "class U:\n    def __init__(self, files: Files):\n        self._files = files\n"
+        "    def f(self):\n        self._files.path('no.path')",
+        "class U:\n    files: Files\n    def f(self):\n        self.files.path('no.path')",
+        "files = Files()\nfiles.path('no.path')",
+        "Files().path('no.path')",
+    ],
+)
+def test_an_object_of_another_class_enters_no_path_by_a_method_of_that_name(take: Take, receiver: str) -> None:
+    classes = "class Facts:\n    def path(self, name):\n        recovery_path(name)\nclass Files:\n    pass\n"
+    assert names(take(f"{IMPORT}{classes}Facts().path('a.b')\n{receiver}")) == ["a.b"]
+    # An object of a class that is built on it does.
+    built = receiver.replace("Files", "Facts").replace("no.path", "a.c")
+    assert names(take(f"{IMPORT}{classes}Facts().path('a.b')\n{built}")) == ["a.b", "a.c"]
+
+
 def test_names_are_followed_into_other_files(take: Take) -> None:
     inventory = take(
         "from tables import PATHS, Ways\nimport tables\nfrom facts import path, enter\n"
