@@ -128,6 +128,21 @@ def test_a_person_undoes_what_nobody_did(
     assert len(server.asked) == 2
 
 
+def test_runs_of_game_days_are_looked_at_too(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "runs" / "gameday-1-friday-ab" / "01-e" / "one"
+    run.mkdir(parents=True)
+    (run.parent / "latest").symlink_to("one")
+    ledger = Ledger(str(run))
+    ledger.write({"id": 1, "what": "toxic a", "method": "DELETE", "url": server.url("/a")})
+    ledger.close()
+    assert main(["undo"]) == 0
+    assert capsys.readouterr().out.count("undone: toxic a") == 1
+    assert server.wait(1) == ["DELETE /a"]
+
+
 def test_what_cannot_be_undone_is_told_and_stays_owed(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from chaos.cli.gameday_places import Known, known, meant
 from chaos.errors import Exit, GameDayError
 from chaos.gameday.children import lives
+from chaos.gameday.desk import PAUSED, UNHEALED
 from chaos.gameday.records import DayState
 from chaos.gameday.store import Store
 from chaos.gameday.wake import ring
@@ -75,18 +77,24 @@ def _end_orphans(store: Store) -> list[int]:
 
 def kill_all(call: argparse.Namespace) -> int:
     """The kill switch: every game day of this user on this machine, and every experiment that one has left running."""
-    files: dict[int, str] = {}
-    for entry in known():
-        for file in _end(entry, call.by or getpass.getuser()):
-            files[file] = entry.title
+    files = {file: entry for entry in known() for file in _end(entry, call.by or getpass.getuser())}
     if not files:
         print("no game day is running")
         return Exit.PASS
-    left = _await(files, PATIENCE)
-    for file, title in files.items():
-        print(f"{title}: " + ("still ending; its heals have limits of their own" if file in left else "ended, healed"))
+    left, code = _await(files, PATIENCE), Exit.PASS
+    for file, entry in files.items():
         os.close(file)
-    return Exit.INCONCLUSIVE if left else Exit.PASS
+        with Store(Path(entry.state)) as store:
+            unhealed = store.fact(UNHEALED)
+        if unhealed:
+            code = Exit.HEAL_FAILED
+            print(f"{entry.title}: a heal failed: {unhealed}")
+        elif file in left:
+            code = code or Exit.INCONCLUSIVE
+            print(f"{entry.title}: still ending; its heals have limits of their own")
+        else:
+            print(f"{entry.title}: ended")
+    return code
 
 
 def _end(entry: Known, by: str) -> list[int]:
@@ -104,7 +112,7 @@ def _end(entry: Known, by: str) -> list[int]:
     return []
 
 
-def _await(files: dict[int, str], within: float) -> set[int]:
+def _await(files: Iterable[int], within: float) -> set[int]:
     """Those of the processes that have not ended by then."""
     left, deadline = set(files), time.monotonic() + within
     poll = select.poll()
@@ -137,7 +145,7 @@ def _show(state: Path, entry: Known | None) -> None:
         last = store.last()
         title = last.plan.title if last is not None else entry.title if entry is not None else state.stem
         print(f"{title}: {runs}\n  state: {state}")
-        for fact, word in (("paused", "paused"), ("heal failed", "a heal failed")):
+        for fact, word in ((PAUSED, "paused"), (UNHEALED, "a heal failed")):
             if value := store.fact(fact):
                 print(f"  {word}: {value}; `chaos gameday resume`")
         for line in store.lines()[-3:]:

@@ -25,14 +25,14 @@ def main(call: argparse.Namespace) -> int:
         if last is None:
             raise GameDayError(f"{store.path}: no day has begun")
         day = last.id if call.day is None else call.day
-        print(write_story(store, day, Path(store.day(day).folder).parent))
+        print(write_story(store, day))
         return outcome(store.story(day)) if store.day(day).ended is not None else Exit.INCONCLUSIVE
 
 
-def write_story(store: Store, day: int, out: Path) -> str:
+def write_story(store: Store, day: int) -> str:
     """Write both pages into the day's folder; what to tell about it. A full disk costs the pages, not the day."""
     story = store.story(day)
-    story = msgspec.structs.replace(story, past=_past(story, out))
+    story = msgspec.structs.replace(story, past=_past(story))
     try:
         page, _ = write(Path(story.day.folder), report(story))
     except OSError as error:
@@ -40,12 +40,12 @@ def write_story(store: Store, day: int, out: Path) -> str:
     return f"report {nearby(page)}"
 
 
-def _past(story: DayStory, out: Path) -> dict[str, tuple[str, ...]]:
+def _past(story: DayStory) -> dict[str, tuple[str, ...]]:
     """How the day's experiments ended before that day."""
     names = {turn.piece.name for turn in story.day.agenda.turns}
     found: dict[str, list[str]] = {}
     try:
-        with Archive(out / NAME) as archive:
+        with Archive(Path(story.day.folder).parent / NAME) as archive:
             for run in archive.runs(experiments=sorted(names)):
                 if run.started < story.day.started and not run.overrides:
                     found.setdefault(run.experiment, []).append(run.outcome.value)

@@ -124,10 +124,10 @@ class _Serving:
 
     def _report(self, day: int) -> str:
         with Store(self._state) as store:
-            return write_story(store, day, self._out)
+            return write_story(store, day)
 
     async def _judge(self, folder: Path, code: int | None) -> Finding:
-        return await to_thread.run_sync(examine, folder, code, self._out)
+        return await to_thread.run_sync(examine, folder, code, folder.parents[1])
 
     def _trouble(self, day: int, text: str) -> None:
         self._store.tell(day, "announcement.failed", text, time.time())

@@ -38,9 +38,10 @@ def main(call: argparse.Namespace) -> int:
 
 
 def _folders(runs: list[str]) -> list[Path]:
-    """Those named, or all below ./runs, that ever did something outside their lab."""
+    """Those named, or all below ./runs, also in game days, that ever did something outside their lab."""
     for name in runs:
         if not Path(name).is_dir():
             raise ChaosError(f"{name}: no folder of a run; `chaos undo` without a name looks at all in ./runs")
-    named = [Path(name) for name in runs] or [path.parent for path in sorted(Path("runs").glob(f"*/{NAME}"))]
+    found = [*Path("runs").glob(f"*/{NAME}"), *Path("runs").glob(f"gameday-*/*/*/{NAME}")]
+    named = [Path(name) for name in runs] or sorted(path.parent for path in found if not path.parent.is_symlink())
     return [folder for folder in named if (folder / NAME).exists()]
