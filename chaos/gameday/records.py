@@ -138,4 +138,5 @@ class DayStory(msgspec.Struct, frozen=True, kw_only=True):
     skips: tuple[Skip, ...]
     gates: tuple[Gate, ...]
     lines: tuple[Line, ...]
+    before: tuple[Line, ...] = ()  # of the service since the day before: starts that were missed, pauses
     past: Mapping[str, tuple[str, ...]] = {}  # experiment → outcomes of earlier runs of it, oldest first

@@ -140,8 +140,11 @@ class Store:
 
     def story(self, day: int) -> DayStory:
         """All that is known of a day."""
+        (since,) = self._ask("select coalesce(max(ended), 0) from days where id < ?", day)[0]
+        record = self.day(day)
         return DayStory(
-            day=self.day(day),
+            day=record,
+            before=tuple(line for line in self.lines() if since < line.at <= (record.ended or line.at)),
             attempts=tuple(self.attempts(day)),
             skips=tuple(Skip(**dict(r)) for r in self._ask("select number, why, at from skips where day = ?", day)),
             gates=tuple(self.gates(day)),

@@ -155,7 +155,7 @@ def _promises(story: DayStory) -> tuple[Promise, ...]:
 def _timeline(story: DayStory) -> tuple[Entry, ...]:
     day = story.day
     entries = [Entry(day.planned, "day.planned", "the day was planned to start")]
-    entries += [Entry(line.at, line.kind, line.text) for line in story.lines]
+    entries += [Entry(line.at, line.kind, line.text) for line in (*story.before, *story.lines)]
     names = {turn.number: f"{turn.number} {turn.piece.name}" for turn in day.agenda.turns}
     for attempt in story.attempts:
         for moment in attempt.finding.moments if attempt.finding is not None else ():
@@ -177,8 +177,8 @@ def _about_the_day(story: DayStory) -> Iterator[str]:
     resumed = sum(line.kind == "day.resumed" for line in story.lines)
     if resumed:
         yield f"The game day itself was cut off and started again {_times(resumed)}."
-    for line in story.lines:
-        if line.kind == "announcement.failed":
+    for line in (*story.before, *story.lines):
+        if line.kind in ("announcement.failed", "start.missed"):
             yield f"{line.text[:1].upper()}{line.text[1:]}."
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from chaos.errors import GameDayError
 from chaos.gameday.records import DayState
+from chaos.gameday.story import report
 from chaos.gameday.terms import Blackout, Missed, Plan, Timetable
 
 from .fakes import World, at, plan
@@ -143,6 +144,16 @@ async def test_after_a_heal_that_failed_no_day_begins_until_somebody_says_so(wor
         assert "a heal failed and nobody has said" in told(world)[-1]
         world.order("resume")
     assert [day.state for day in world.store.days()] == [DayState.HALTED, DayState.ENDED]
+
+
+async def test_missed_starts_are_in_the_report_of_the_next_day_and_of_no_other(world: World) -> None:
+    hourly = fridays(cron="0 10-12 * * fri", blackouts=(Blackout(begin="2026-12-04T10:00", end="2026-12-04T10:30"),))
+    await serve(world.here(), hourly, 3)
+    first, second = (world.store.story(day) for day in (1, 2))
+    assert [line.text[:45] for line in first.before] == ["the start of Fri 2026-12-04 10:00:00 CET was "]
+    assert second.before == ()
+    assert report(first).surprises[0].startswith("The start of Fri 2026-12-04 10:00:00 CET was missed: blackout")
+    assert "start.missed" in [entry.kind for entry in report(first).timeline]
 
 
 async def test_starts_during_a_day_are_missed(world: World) -> None:
