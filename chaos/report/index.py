@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -37,8 +38,9 @@ class Line(NamedTuple):
 
     name: str
     target: str
-    runs: int
+    runs: int  # as the file says
     passes: int
+    others: int  # with settings of their own: of another system
     last: Evidence
     spark: Spark | None
 
@@ -112,11 +114,13 @@ def _proof(
 def lines(newest: Sequence[Evidence]) -> list[Line]:
     """The experiments, the one that ran last first."""
     by: dict[tuple[str, str], list[Evidence]] = {}
+    others = Counter((e.experiment, e.target) for e in newest if e.overrides)
     for evidence in newest:
-        by.setdefault((evidence.experiment, evidence.target), []).append(evidence)
+        if not evidence.overrides:
+            by.setdefault((evidence.experiment, evidence.target), []).append(evidence)
     return [
-        Line(name, target, len(of), sum(e.outcome is Outcome.PASS for e in of), of[0], spark(of[:_SPARK][::-1]))
-        for (name, target), of in by.items()
+        Line(*at, len(of), sum(e.outcome is Outcome.PASS for e in of), others[at], of[0], spark(of[:_SPARK][::-1]))
+        for at, of in by.items()
     ]
 
 

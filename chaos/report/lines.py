@@ -79,7 +79,10 @@ def _value(value: object) -> str:
         return value
     if isinstance(value, list | tuple) and (len(value) > 8 or any(isinstance(v, Mapping) for v in value)):
         return f"[{len(value)} items]"
-    return msgspec.json.encode(value).decode()
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:  # half a character, which no encoding has
+        return clean(value)
 
 
 def how_ended(data: Data) -> str:

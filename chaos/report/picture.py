@@ -14,7 +14,7 @@ from chaos.history import Event, History
 from chaos.report.charts import CHARTS
 from chaos.report.curves import Curve, curves
 from chaos.report.lanes import Band, Lane, bands, end_of, lanes
-from chaos.report.lines import KEY_KINDS, clean, describe, details, seconds, shorten
+from chaos.report.lines import KEY_KINDS, clean, describe, details, number, seconds, shorten
 from chaos.report.panels import Panel, panels
 
 _COLUMNS = 1200  # of a curve, and of the timeline
@@ -46,7 +46,7 @@ def picture(history: History, wanted: Sequence[int], bounds: Bounds) -> dict[str
         "hidden": hidden,
         "marks": [mark for mark in marks if mark[1] in known],
         "bands": [_band(band, shown) for band in standing[:_FAULTS]],
-        "flags": [[round(e.t, 3), e.get("generation"), e.get("step"), e.seq] for e in flags],
+        "flags": [[round(e.t, 3), shorten(number(e.get("generation")), 20), e.seq] for e in flags],
         "charts": charts(history, bounds),
         "kinds": kinds,
         "sources": sources,

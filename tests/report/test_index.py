@@ -52,6 +52,11 @@ def test_what_needs_attention_comes_first() -> None:
     assert [(row.path, row.state) for row in rows] == [("a", "never"), ("d", "failed"), ("b", "proved")]
 
 
+def test_runs_with_settings_of_their_own_are_counted_apart() -> None:
+    (line,) = lines([proof(2, exit=Exit.FAIL, overrides={"defect": "x"}), proof(1)])
+    assert (line.runs, line.passes, line.others, line.last.run) == (1, 1, 1, "run-1")
+
+
 def test_experiments_show_the_course_of_their_rto() -> None:
     runs = [proof(3, ago=1), proof(2, ago=2, exit=Exit.FAIL), proof(1, ago=3), proof(9, experiment="cut", ago=4)]
     first, second = lines(runs)

@@ -118,7 +118,7 @@ function drawFlags(pen, width, height) {
     upright(pen, x, 28, height - 12);
     pen.setLineDash([]);
     if (x > last) {
-      const text = `⚑ ${generation ?? ""}`;
+      const text = `⚑ ${generation}`;
       pen.fillText(text, x + 1, height - 6);
       last = x + pen.measureText(text).width + 8;
     }
