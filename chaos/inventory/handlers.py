@@ -87,9 +87,10 @@ def _types(node: ast.expr | None) -> tuple[str, ...]:
 
 
 def _mark(module: Module, node: ast.AST) -> str | None:
-    """The reason of a mark on the line of a handler or the one before it."""
+    """The reason of a mark on the line of a handler, or in a comment of its own on the line before."""
     line = getattr(node, "lineno", 1)
-    for text in module.lines[max(line - 2, 0) : line]:
+    own, before = module.lines[line - 1], module.lines[line - 2].strip() if line > 1 else ""
+    for text in (own, before if before.startswith("#") else ""):
         if (found := _MARK.search(text)) is not None:
             return found[1].strip()
     return None

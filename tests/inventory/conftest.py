@@ -18,10 +18,10 @@ def take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Take:
     monkeypatch.chdir(tmp_path)
 
     def taken(source: str = "", *, listed: str = "[]", **others: str) -> Inventory:
-        files = {"main.py": source, **{f"{name}.py": text for name, text in others.items()}}
-        for name, text in files.items():
-            (tmp_path / name.replace("__", "/")).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(dedent(text))
+        for name, text in {"main": source, **others}.items():  # `a__b` is a/b.py
+            file = tmp_path / f"{name.replace('__', '/')}.py"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(dedent(text))
         (tmp_path / "target.yaml").write_text(f"name: sample\ndriver: process\nrecovery-paths: {listed}\n")
         return inventory_of("target.yaml")
 

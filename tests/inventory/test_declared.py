@@ -156,6 +156,24 @@ def test_names_are_followed_into_other_files(take: Take) -> None:
     assert inventory.paths[1].declared == (Spot("tables.py", 2),)
 
 
+def test_of_two_files_of_one_name_the_nearer_one_is_meant(take: Take) -> None:
+    inventory = take(
+        "",
+        old__tables="NAME = 'a.old'",
+        old__main=IMPORT + "from tables import NAME\nrecovery_path(NAME)",
+        new__tables="NAME = 'a.new'",
+        new__main=IMPORT + "from .tables import NAME\nrecovery_path(NAME)",
+    )
+    assert [(path.name, str(path.where)) for path in inventory.paths] == [
+        ("a.new", "new/tables.py:1"), ("a.old", "old/tables.py:1"),
+    ]  # fmt: skip
+
+
+def test_a_name_of_the_file_may_be_given_in_a_function(take: Take) -> None:
+    source = "NAME = None\ndef choose():\n    global NAME\n    NAME = 'a.b'\ndef f():\n    recovery_path(NAME)"
+    assert names(take(IMPORT + source)) == ["a.b"]
+
+
 def test_the_place_is_where_the_name_is_written(take: Take) -> None:
     inventory = take(IMPORT + "PATHS = {\n    'x': 'a.b',\n    'y': 'a.c',\n}\nrecovery_path(PATHS[x])\n")
     assert [path.declared for path in inventory.paths] == [(Spot("main.py", 3),), (Spot("main.py", 4),)]

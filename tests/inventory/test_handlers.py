@@ -432,8 +432,10 @@ def test_a_mark_without_its_reason_is_a_problem(take: Take, mark: str) -> None:
 
 
 def test_a_mark_further_away_takes_nothing_out(take: Take) -> None:
-    source = "# not a recovery path: something else\n\n" + HANDLER.format(before="", after="")
-    assert len(take(source).undeclared) == 1
+    mark = "    # not a recovery path: something else\n"
+    for before in (f"{mark}    #\n", "    except KeyError: pass  # not a recovery path: nothing there\n"):
+        (handler,) = take(HANDLER.format(before=before, after="")).undeclared
+        assert handler.catches == ("OSError",)
 
 
 def test_code_of_tests_is_left_out(take: Take) -> None:
