@@ -88,6 +88,10 @@ def _contradicts(request: Request) -> str:
     latency = completed.get("latency")
     if latency is not None and abs(completed.t - sent.t - latency) > _CLOCK:
         return f"is told to have taken {latency:.2f} s, and took {completed.t - sent.t:.2f} s"
+    if early := [a for a in request.attempts if a.began < sent.t - _CLOCK]:
+        return f"was tried {sent.t - early[0].began:.2f} s before it was sent: two members have two clocks"
+    if request.status == 200 and request.attempts and (late := request.attempts[-1].ended - completed.t) > _CLOCK:
+        return f"was answered {late:.2f} s before its last attempt was over: two members have two clocks"
     if other := [name for name in ASKED if _differ(sent, completed, name)]:
         return f"is another one when it ends: {listed(other)}"
     return ""

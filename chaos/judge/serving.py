@@ -229,7 +229,7 @@ def _unprovoked(view: Service) -> list[Recovery]:
     """Members that ended by themselves although no fault had hit them or their node: a bug, or the machine."""
     found = []
     for event in view.history.of("member.exited"):
-        ended = event.get("code") != 0 and not event.get("expected") and event.t < view.over
+        ended = not event.get("expected") and event.t < view.over
         if ended and view.role(event.get("member")) in ("replica", "router", "store") and not _struck(view, event):
             found.append(
                 Recovery(

@@ -65,6 +65,8 @@ def _step(node: Node, name: str, scope: Scope, registry: Registry, problems: Pro
     hold = reader.read(entries["hold"], Duration) if "hold" in entries else None
     if cls is not INVALID and cls.instant and hold is not None:
         problems.add(node.keys["hold"], f"`{_kind(node)}` is done in an instant: nothing to hold", "remove `hold`")
+    if hold == 0:
+        problems.add(entries["hold"].place, "a hold of zero: it would be healed as soon as it has landed", "such as 5s")
     if scope.target is not None and fault is not INVALID:
         check_selectors(written, scope.target.slots, problems)
         if hits_nodes(cls):

@@ -214,6 +214,14 @@ def another_replica_ends_as_well(events: Events) -> Events:
 
 
 @lie()
+def another_replica_leaves_without_an_error(events: Events) -> Events:
+    """And comes back by itself."""
+    gone = Event(0, struck(events) + 0.5, 0.0, "harness", "member.exited",
+                 {"member": "replica-2", "role": "replica", "node": "r2", "pid": 212, "code": 0})  # fmt: skip
+    return put(events, gone)
+
+
+@lie()
 def an_older_owner_writes_and_nobody_tells_what_was_known(events: Events) -> Events:
     refused = next(e for e in events if e.kind == "write.rejected")
     facts = {"replica": "replica-1", "session": "s1", "tokens": 50, "to": "replica-0", "token": 1, "highest": None}
@@ -278,6 +286,14 @@ def requests_end_before_they_begin(events: Events) -> Events:
     ids = {e.get("id") for e in after(events, 0.0, 1.0, what="rank")}
     return put([], *(
         msgspec.structs.replace(e, t=e.t - 0.6) if e.kind == "request.completed" and e.get("id") in ids else e
+        for e in events
+    ))  # fmt: skip
+
+
+@lie()
+def the_router_has_another_clock(events: Events) -> Events:
+    return put([], *(
+        msgspec.structs.replace(e, t=e.t + 1.5) if e.source == "router" and e.kind == "attempt.completed" else e
         for e in events
     ))  # fmt: skip
 

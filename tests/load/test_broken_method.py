@@ -54,6 +54,7 @@ ROWS: dict[str, tuple[str, str]] = {
         freeze("hold: 5"),
         "6:11: `5` has no unit (a duration is written 250ms",
     ),
+    "a hold of nothing": (freeze("hold: 0s"), "6:11: a hold of zero: it would be healed as soon as it has landed"),
     "a negative duration": (
         freeze("hold: -5s"),
         "6:11: `-5s` is negative",
