@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from chaos.api import Duration, Invariant, Ratio
 from chaos.history import History
-from chaos.serving import Request, Service, service
+from chaos.serving import SHED, Request, Service, service
 from chaos.training import few
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -18,7 +18,8 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
 
     Judged from the answers that the client compared with a golden model (`right` of `request.completed`). What is
     found only by a known question now and then may be wrong for a moment: up to `most` answers, none later than
-    `within` after a fault landed. There is no right answer to what its client asked wrongly. At least the share
+    `within` after a fault landed. There is no right answer to what its client asked wrongly, and it is wrong to call
+    what was asked rightly its client's mistake (a 4xx, where `wrong` is told). At least the share
     `compared` of the answers since the first fault must have been compared, of rankings and of streams, and of each
     replica's; in a run without a fault, of all.
     """
@@ -33,6 +34,12 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
         view = service(history)
         answered = [r for r in view.ended() if r.status == 200]
         wrong = [r for r in answered if r.fact("right") is False or r.wrong]
+        if blamed := [r for r in view.ended() if r.sent is not None and r.sent.get("wrong") is False and _blames(r)]:
+            return failed(
+                f"{len(blamed)} right requests were called mistakes of their clients: {blamed[0].id} ended with "
+                f"{blamed[0].status}",
+                few([_seq(r) for r in blamed]),
+            )
         late = [r for r in wrong if not self._excused(view, r)]
         if late or len(wrong) > self.most:
             return self._failed(view, late or wrong, len(wrong))
@@ -83,6 +90,11 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
             f"{count} answers with status 200 were wrong; request {first.id} ({whose}{rung}){when}{allowed}",
             few([*(f.landed.seq for f in before[-1:]), *(_seq(r) for r in shown)]),
         )
+
+
+def _blames(request: Request) -> bool:
+    """Whether it says that its client erred, and not that time or room was short."""
+    return 400 <= request.status < 500 and request.status not in (408, 425, SHED, 499)
 
 
 def _seq(request: Request) -> int:

@@ -11,6 +11,7 @@ from chaos.training import few, listed
 from chaos.verdict import Verdict, passed, unknown
 
 _LOST = 0.02  # of the requests, whose record may be lost with a process that is killed or with the end of the run
+_FEW = 5  # attempts that may not be told: a router that is killed takes its last ones with it
 _CLOCK = 0.25  # seconds by which the latency that a client tells may differ from its moments
 
 
@@ -64,6 +65,29 @@ def _doubts(view: Service, requests: Sequence[Request]) -> Iterator[Verdict]:
             f"{r.fact('attempts')}, {len(r.attempts)} are told",
             few(r.seqs()),
         )
+    if quiet := _quietly(view):
+        yield quiet
+
+
+def _quietly(view: Service) -> Verdict | None:
+    """Whether replicas were asked more often than the router tells: by what each process said last."""
+    last: dict[tuple[str, float], Event] = {}
+    for event in view.history.of("replica.usage"):
+        replica = str(event.get("replica"))
+        life = next((x for x in view.lives.get(replica, ()) if x.alive(event.t)), None)
+        if event.get("asked") is not None and event.t <= view.over:
+            last[replica, life.started.t if life is not None else 0.0] = event
+    for (replica, since), event in last.items():
+        asked = event.get("asked")
+        told = sum(since <= a.began <= event.t + RACE for a in view.attempts.get(replica, ()))
+        untold = sum(not r.attempts and r.began <= event.t for r in view.requests.values())
+        if asked > told + untold + max(_FEW, _LOST * told):
+            return unknown(
+                f"{replica} had been asked {asked} times, {told} attempts at it are on record: what the router does not "
+                "tell cannot be judged",
+                (event.seq,),
+            )
+    return None
 
 
 def _tale(view: Service, requests: Sequence[Request], most: float) -> Verdict | None:

@@ -80,6 +80,17 @@ class TestNoWrongAnswer:
         assert "30 of 30 answers after the first fault were compared, all right" in verdict.reason
         assert "in a run without a fault" in ANSWERS.check(control().history).reason
 
+    def test_it_is_wrong_to_call_a_right_question_a_mistake(self) -> None:
+        stack = self.spoilt().serve(9)
+        stack.ask(("replica-1", 404), right=None)
+        verdict = ANSWERS.check(stack.close().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "1 right requests were called mistakes of their clients" in verdict.reason
+        for status, more in ((400, {"wrong": True}), (429, {}), (503, {})):
+            stack = self.spoilt().serve(9)
+            stack.ask(("replica-1", status), right=None, **more)
+            assert ANSWERS.check(stack.close().history).outcome is Outcome.PASS
+
     def test_an_error_is_no_wrong_answer(self) -> None:
         stack = self.spoilt()
         stack.ask(("replica-1", 500), right=None)

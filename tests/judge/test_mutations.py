@@ -138,7 +138,7 @@ def none_ends_for_a_while(events: Events) -> Events:
     return without(events, {e.get("id") for e in after(events, 0.5, 3.0)}, "request.completed", "attempt.completed")
 
 
-@lie("rto.total")
+@lie("rto.total", "no-wrong-answer")
 def errors_are_told_as_mistakes_of_clients(events: Events) -> Events:
     ids = {e.get("id") for e in after(events, 0.0, 4.0)}
     return changed(events, lambda e: e.kind == "request.completed" and e.get("id") in ids, status=400, right=None)
@@ -241,6 +241,12 @@ def a_request_ends_twice_wrong_first(events: Events) -> Events:
 def a_request_ends_twice_error_last(events: Events) -> Events:
     one = next(after(events, what="rank"))
     return put(events, msgspec.structs.replace(other(one, status=503), t=one.t + 0.0001))
+
+
+@lie()
+def the_router_asks_twice_and_tells_of_it_once(events: Events) -> Events:
+    asked = sum(e.kind == "attempt.completed" and e.get("replica") == "replica-0" for e in events)
+    return changed(events, lambda e: e.kind == "replica.usage" and e.get("replica") == "replica-0", asked=2 * asked)
 
 
 @lie()

@@ -114,6 +114,7 @@ class Replica:
         """What is in use."""
         return {
             "replica": self.name,
+            "asked": self.front.asked,
             "in_flight": self.drain.in_flight,
             "queue": self.admission.queued,
             "sessions": len(self.sessions),

@@ -30,6 +30,7 @@ class Front:
         self._drain, self._tracing, self._log, self._meters = drain, tracing, log, meters
         self.handlers: dict[str, Handler] = {}  # by what is asked
         self.views: dict[tuple[str, str], View] = {}  # by method and path
+        self.asked = 0  # requests that have come, whatever became of them
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer to any request."""
@@ -43,6 +44,7 @@ class Front:
         return answer(400, {"error": f"nothing is at {request.method} {request.path}"})
 
     async def _serve(self, request: web.BaseRequest, what: str, handler: Handler) -> web.StreamResponse:
+        self.asked += 1
         if self._drain.leaving:
             return draining()
         id = request.headers.get(ID) or secrets.token_hex(16)
