@@ -83,8 +83,8 @@ def _quietly(view: Service) -> Verdict | None:
         untold = sum(not r.attempts and r.began <= event.t for r in view.requests.values())
         if asked > told + untold + max(_FEW, _LOST * told):
             return unknown(
-                f"{replica} had been asked {asked} times, {told} attempts at it are on record: what the router does not "
-                "tell cannot be judged",
+                f"{replica} had been asked {asked} times, {told} attempts at it are on record: what no router "
+                "tells cannot be judged",
                 (event.seq,),
             )
     return None

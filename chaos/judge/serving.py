@@ -99,7 +99,8 @@ def checks(budget: Budget, history: History, recoveries: Sequence[Recovery]) -> 
         rpo=None,
         rto=msgspec.structs.replace(budget.rto, restart=None, load=None, warmup=None) if budget.rto else None,
     )
-    found = [_told(check, recoveries) for check in figures.checks(meant, history, recoveries)]
+    provoked = [r for r in recoveries if r.need is not Need.UNPROVOKED]  # those have a check of their own
+    found = [_told(check, provoked) for check in figures.checks(meant, history, provoked)]
     for family, fields in (("rpo", figures.RPO), ("rto", figures.RTO)):
         for field, unit in fields.items():
             limit = getattr(getattr(budget, family), field, None)
