@@ -63,12 +63,12 @@ class _Serving:
         self._plan, self._state, self._store, self._out = plan, state, store, out
         self._desk = Desk(store, time.time)
         self._calendar = Calendar(plan)
+        self._lived: int | None = None  # the last day
 
     async def serve(self, at_once: bool, once: bool) -> int:
         service = Service(
             self._plan, self._store, self._desk, self._calendar, time.time, self._live, self._new_folder
         )  # fmt: skip
-        before = self._store.last()
         if not at_once:
             _say(f"{self._plan.title}: {self._upcoming()}")
         with Bell(self._state) as bell:
@@ -79,11 +79,7 @@ class _Serving:
                 tasks.cancel_scope.cancel()
         if self._desk.closing:
             return Exit.INTERRUPTED if self._desk.closing == signal.SIGINT else Exit.TERMINATED
-        last = self._store.last()
-        resumed = before is not None and before.state is DayState.RUNNING
-        if last is None or (before is not None and last.id == before.id and not resumed):
-            return Exit.PASS
-        return outcome(self._store.story(last.id))
+        return Exit.PASS if self._lived is None else outcome(self._store.story(self._lived))
 
     def _upcoming(self) -> str:
         start = self._calendar.next(time.time())
@@ -98,6 +94,7 @@ class _Serving:
                 self._desk.close(signum, f"aborted by {signum.name}")
 
     async def _live(self, record: DayRecord) -> DayState:
+        self._lived = record.id
         targets = Targets(home() / "targets")
         about = {"day": f"{record.plan.name} {record.id}", "title": record.plan.title, "plan": record.plan.path}
         async with announcing(record.plan.announce, about, partial(self._trouble, record.id)) as announcer:
@@ -116,7 +113,8 @@ class _Serving:
                     day=f"{self._state}#{record.id}", title=record.plan.title, plan=record.plan.path, pid=os.getpid()
                 ),
             )  # fmt: skip
-            state = await Day(record, hands).run()
+            # A kill may have come between the end and the report.
+            state = record.state if record.ended is not None else await Day(record, hands).run()
             if not self._desk.closing:
                 self._desk.aborted = ""  # of that day; the service goes on
             announce("report.written", await to_thread.run_sync(self._report, record.id))

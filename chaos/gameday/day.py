@@ -63,9 +63,8 @@ class Day:
         """Every turn has its chance, or the day ends before; either way nothing is left running, and the end is on
         record."""
         hands = self._hands
-        hands.desk.day, hands.desk.announce = self._record.id, hands.announce
         try:
-            hands.desk.look()
+            hands.desk.take_up(self._record.id, hands.announce)
             await self._settle()
             await self._take_targets()
             if why := await self._approved("start", f"may “{self._plan.title}” begin?", "start"):
@@ -80,7 +79,7 @@ class Day:
                     self._skip(turn, why)
         finally:
             hands.targets.release()
-            hands.desk.day, hands.desk.announce = None, lambda kind, text: None
+            hands.desk.lay_down()
         self._tell("day.ended", f"{state.value}: {why}" if why else "every experiment had its turn")
         hands.store.end(self._record.id, state, why, hands.now())
         return state
@@ -145,11 +144,13 @@ class Day:
         desk = hands.desk
         if turn.due is not None:
             await desk.until(lambda: bool(desk.aborted), self._record.started + turn.due)
-        await desk.until(lambda: bool(desk.aborted) or not desk.paused)
-        self._heed_abort()
-        if why := hands.closed(hands.now()) or self._ladder(turn):
-            return why
-        return await self._asked(turn)
+        while True:
+            await desk.until(lambda: bool(desk.aborted) or not desk.paused)
+            self._heed_abort()
+            if why := hands.closed(hands.now()) or self._ladder(turn) or await self._asked(turn):
+                return why
+            if not desk.paused:  # as it may be since somebody was asked
+                return hands.closed(hands.now())
 
     def _ladder(self, turn: Turn) -> str:
         """An experiment of a rung needs everything of the rungs below to have passed."""
@@ -234,11 +235,8 @@ class Day:
         hands = self._hands
         finding = await hands.judge(Path(attempt.folder), code)
         hands.store.ended(attempt.folder, finding, hands.now(), orphaned=orphaned)
-        word = (
-            "was cut off"
-            if not finding.complete
-            else f"ended with {finding.exit.name if finding.exit is not None else '?'}"
-        )
+        known = finding.exit.name if finding.exit is not None else "no exit code"
+        word = f"ended with {known}" if finding.complete else "was cut off"
         self._tell("experiment.ended", f"{_name(turn)} {word}: {finding.headline}")
         self._consider(turn, finding)
         self._heed_abort()

@@ -12,7 +12,7 @@ from chaos.gameday.records import Order
 from chaos.gameday.store import Store
 
 SLICE = 30.0  # a wait for the wall clock looks at it this often: it may be set, and the machine may sleep
-PAUSED, UNHEALED = "paused", "heal failed"  # facts in the store that outlive the process
+PAUSED, UNHEALED, ABORTED = "paused", "heal failed", "aborted"  # facts in the store that outlive the process
 
 
 class Endable(Protocol):
@@ -53,11 +53,25 @@ class Desk:
         self.abort(why)
 
     def abort(self, why: str) -> None:
-        """End what runs, before anything is written down about it."""
+        """End what runs, before anything is written down about it; a day that is killed now stays aborted."""
         if self._running is not None:
             self._running.terminate()
         self.aborted = self.aborted or why
         self._notify()
+        if self.day is not None:
+            self._store.note(ABORTED, f"{self.day} {self.aborted}")
+
+    def take_up(self, day: int, announce: Callable[[str, str], None]) -> None:
+        """From now on orders are about that day. Those that have come are heeded, and an abort that a kill cut off."""
+        self.day, self.announce = day, announce
+        number, _, why = self._store.fact(ABORTED).partition(" ")
+        if number == str(day):
+            self.abort(why)
+        self.look()
+
+    def lay_down(self) -> None:
+        """No day goes on."""
+        self.day, self.announce = None, lambda kind, text: None
 
     @contextmanager
     def ending(self, running: Endable) -> Iterator[None]:

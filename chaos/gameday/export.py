@@ -36,6 +36,9 @@ ExecStart={words}
 # A stop lets the experiment heal; of a service that was killed, the experiment goes on and is found again.
 KillMode=process
 TimeoutStopSec=120
+# Killed, out of memory: started again, it takes up its day. An abort (exit 130, 143) stays one.
+Restart=on-abnormal
+RestartSec=5
 
 # ~/.config/systemd/user/{name}.timer
 [Unit]

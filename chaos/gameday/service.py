@@ -18,11 +18,13 @@ ON_TIME = (
     60.0  # seconds: a start that is later than this was missed (the machine was off, asleep, or its clock was set)
 )
 TOLD = 20  # missed starts that are told one by one
+OVER = "over"  # a fact in the store: the last day that is over, with its report
 PLANNED = "planned until"  # a fact in the store: every start up to that moment has been dealt with
 
 
 class Service:
-    """`live` runs one day, from wherever it is, to its end; `folder` names a new day's."""
+    """`live` runs one day, from wherever it is, to its end and its report; of one that has ended, the report is left.
+    `folder` names a new day's."""
 
     def __init__(
         self, plan: Plan, store: Store, desk: Desk, calendar: Calendar, now: Callable[[], float],
@@ -35,10 +37,11 @@ class Service:
         """Until the service is told to end, or no start is left. With `at_once` a day begins without the schedule;
         with `once` the first day is the last. A day that was cut off goes on before anything else."""
         last = self._store.last()
-        if last is not None and last.state is DayState.RUNNING:
-            self._desk.day = last.id  # orders that came while nobody was there are about that day
-            self._store.tell(last.id, "day.resumed", "the game day was started again and goes on", self._now())
-            await self._live(last)
+        if last is not None and self._store.fact(OVER) != str(last.id):
+            if last.state is DayState.RUNNING:
+                self._desk.day = last.id  # orders that came while nobody was there are about that day
+                self._store.tell(last.id, "day.resumed", "the game day was started again and goes on", self._now())
+            await self._finish(last)
             if once or at_once:
                 return
         elif at_once:
@@ -117,11 +120,15 @@ class Service:
         self._store.tell(
             record.id, "day.started", f"{len(agenda.turns)} experiments, seed {agenda.seed}{late}", started
         )
-        await self._live(record)
+        await self._finish(record)
         for start in self._calendar.between(planned, self._now()):
             self._missed(start, f"the day of {self._calendar.write(planned)} was still running")
             self._store.note(PLANNED, repr(start))
         return True
+
+    async def _finish(self, record: DayRecord) -> None:
+        await self._live(record)
+        self._store.note(OVER, str(record.id))
 
     def _refusal(self) -> str:
         """Why no day may begin now."""

@@ -154,6 +154,9 @@ class World:
         )
 
     async def live(self, record: DayRecord) -> DayState:
+        if record.ended is not None:
+            self.said.append(("report.written", "after a kill"))
+            return record.state
         return await Day(record, self.hands(record.plan)).run()
 
     async def run(self, it: Plan) -> DayStory:

@@ -220,6 +220,41 @@ async def test_an_abort_while_nobody_ran_the_day_ends_the_child_when_it_is_found
     assert turns(story) == {"a": "PASS", "b": "TERMINATED", "c": "aborted by ada"}
 
 
+async def test_an_abort_that_was_heeded_stays_one_when_the_process_is_killed(world: World) -> None:
+    with anyio.move_on_after(13.2):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(world.here().run, plan())
+            await anyio.sleep(13.0)
+            world.order("abort", "smoke")
+            assert world.store.orders() == []
+    assert world.store.day(1).state is DayState.RUNNING
+    story = await world.go_on()
+    assert story.day.state is DayState.ABORTED
+    assert story.day.why == "aborted by ada: smoke"
+    assert world.names() == ["01-a", "02-b"]
+
+
+async def test_nothing_begins_that_was_paused_while_a_person_was_asked(world: World) -> None:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(world.here().run, plan("a", approvals=Approvals(before=("each",), within=100.0)))
+        await anyio.sleep(5.0)
+        world.order("pause")
+        world.order("approve")
+        await anyio.sleep(500.0)
+        assert world.names() == []
+        world.order("resume")
+    assert turns(world.store.story(1)) == {"a": "PASS"}
+
+
+async def test_nothing_begins_after_hours_because_a_person_was_slow(world: World) -> None:
+    async with anyio.create_task_group() as tasks:
+        it = plan("a", hours=Hours(end="09:35"), approvals=Approvals(before=("each",), within=1000.0), **zone())
+        tasks.start_soon(world.here().run, it)
+        await anyio.sleep(400.0)
+        world.order("approve")
+    assert "outside business hours" in turns(world.store.story(1))["a"]
+
+
 @pytest.mark.parametrize(("policy", "names"), [("leave", 3), ("rerun", 4)])
 async def test_what_was_cut_off_is_left_or_run_again_as_the_plan_says(world: World, policy: str, names: int) -> None:
     await killed_after(world, 13.0, down=1.0, interrupted=policy)

@@ -49,6 +49,7 @@ def test_a_systemd_service_leaves_its_experiment_alone_and_catches_up() -> None:
     units = text("systemd")
     assert "ExecStart='/opt/my env/chaos' gameday run /p/50%%.yaml --now\n" in units
     assert "KillMode=process" in units
+    assert "Restart=on-abnormal" in units
     assert "Persistent=true" in units
     assert "Persistent=false" in text("systemd", missed="report")
 

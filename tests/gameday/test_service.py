@@ -179,6 +179,17 @@ async def test_a_day_that_was_cut_off_goes_on_before_anything_else(world: World)
     assert "day.resumed" in [line.kind for line in world.store.lines(1)]
 
 
+async def test_a_kill_between_the_end_and_the_report_costs_neither(world: World) -> None:
+    world.here()
+    await world.run(plan("a"))
+    world.restart()
+    await serve(world, plan("a"), 1, at_once=True)
+    assert len(world.store.days()) == 1
+    assert world.said[-1] == ("report.written", "after a kill")
+    await serve(world, plan("a"), 1, at_once=True)
+    assert len(world.store.days()) == 2
+
+
 async def test_a_service_that_is_told_to_end_ends_while_it_waits(world: World) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve, world.here(), fridays(), 24)
