@@ -7,7 +7,7 @@ EXPERIMENT ?= experiments/partition_during_checkpoint.yaml
 N      ?= 1
 JOBS   ?= 1
 
-.PHONY: run test check bench proof kill gameday clean setup
+.PHONY: run test check gate bench proof kill gameday clean setup
 .DEFAULT_GOAL := run
 
 setup: $(STAMP)
@@ -24,8 +24,13 @@ run: $(STAMP)
 test: $(STAMP)
 	$(BIN)/python -m pytest
 
+# Format, lint, types; then the recovery paths of the reference targets. What is proved of this build is not run again.
 check: $(STAMP)
 	@PATH="$(abspath $(BIN)):$$PATH" ci/check
+	@$(MAKE) --no-print-directory gate
+
+gate: $(STAMP)
+	$(BIN)/python -m ci.gate
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.bench
