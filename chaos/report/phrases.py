@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from chaos.history import Event, History
 from chaos.report.lines import clean, describe, items, number, shorten
@@ -25,7 +26,7 @@ _BROKE: dict[str, str] = {
     "data.corrupt-batch": "{who} read a damaged batch of training data",
     "data.slow-loader": "{who} had to wait for training data",
     "data.truncated-batch": "{who} read only a part of a batch of training data",
-    "dependency.full": "the Redis store had no memory left and refused writes",
+    "dependency.full": "the Redis store had no memory left{long}, and refused writes",
     "dependency.stampede": "all keys of the Redis store were dropped at once",
     "dependency.wrong-values": "the Redis store gave wrong values",
     "domain.cascade": "{who} lost power one after the other",
@@ -35,9 +36,9 @@ _BROKE: dict[str, str] = {
     "gpu.xid": "an error of the GPU of {who} was reported",
     "network.bandwidth": "the link {link} carried only a few bytes a second",
     "network.blackhole": "the link {link} swallowed all data",
-    "network.bridge": "all nodes but {who} were split into two halves that could not hear each other",
+    "network.bridge": "all nodes but {who} were split into two halves that could not hear each other{long}",
     "network.delay": "packets of {who} arrived late",
-    "network.dns": "the names of nodes led nowhere or to a wrong node",
+    "network.dns": "the names of nodes led nowhere{long}, or to a wrong node",
     "network.down": "the link {link} went down",
     "network.isolate": "{who} {was} cut off from everybody else",
     "network.latency": "what was sent over the link {link} arrived late",
@@ -49,11 +50,11 @@ _BROKE: dict[str, str] = {
     "network.reset": "connections of the link {link} were reset",
     "network.slicer": "what was sent over the link {link} came in small pieces",
     "network.slow-close": "the end of connections over the link {link} was held back",
-    "objects.lose-response": "the object store did what it was asked, and its answer was lost",
+    "objects.lose-response": "the answers of the object store were lost{long}, and what it was asked was done",
     "objects.slow": "the object store answered late",
-    "objects.throttle": "the object store refused requests (503, slow down)",
-    "process.cgroup-freeze": "{who} stood still, alive but silent (frozen)",
-    "process.freeze": "{who} stood still, alive but silent (frozen)",
+    "objects.throttle": "the object store refused requests{long} (503, slow down)",
+    "process.cgroup-freeze": "{who} stood still{long}, alive but silent (frozen)",
+    "process.freeze": "{who} stood still{long}, alive but silent (frozen)",
     "process.kill": "{who} {was} killed",
     "process.kill-agent": "{who} {was} killed, while its worker lived on without it",
     "process.oom": "{who} ran out of memory",
@@ -61,12 +62,12 @@ _BROKE: dict[str, str] = {
     "process.restart-loop": "{who} {was} killed again and again",
     "storage.bit-rot": "{who} read a file with flipped bits",
     "storage.error": "file operations of {who} failed",
-    "storage.failed-fsync": "{who} could not make its writes durable (fsync failed)",
+    "storage.failed-fsync": "{who} could not make its writes durable{long} (fsync failed)",
     "storage.full": "the disk of {who} was full",
-    "storage.kill": "{who} {was} killed in the middle of its work on files",
+    "storage.kill": "{who} {was} killed in the middle of work on files",
     "storage.lost-write": "a write of {who} was acknowledged and lost",
-    "storage.lying-fsync": "the disk of {who} said that writes were durable, and they were not",
-    "storage.power-cut": "{who} lost power, and what had not reached the disk",
+    "storage.lying-fsync": "the disk of {who} said{long} that writes were durable, and they were not",
+    "storage.power-cut": "{who} lost power{long}, and with it what had not reached the disk",
     "storage.read-only": "the disk of {who} became read-only",
     "storage.short-read": "{who} read only a part of a file",
     "storage.slow": "file operations of {who} were slow",
@@ -75,13 +76,19 @@ _BROKE: dict[str, str] = {
     "storage.torn-write": "a write of {who} was acknowledged and only half done",
     "writer.pause": "{who} {was} stopped until another had taken over, then woke up and went on",
     "writer.replay": "an old write was recorded, and sent again after another had taken over",
-    "writer.two-leaders": "{who} {was} cut off until another had taken over, so that there were two leaders",
+    "writer.two-leaders": "{who} {was} cut off{long}, until another had taken over: there were two leaders",
 }  # fmt: skip
 
 _POINTS: dict[str, str] = {
     "checkpoint.before_shard": "while checkpoint {generation} was being written",
     "checkpoint.before_decision": "while checkpoint {generation} was being committed",
     "checkpoint.before_commit": "while checkpoint {generation} was being committed",
+    "checkpoint.before_save": "just before a checkpoint was saved",
+    "checkpoint.before_write": "just before checkpoint {generation} was written",
+    "save.begin": "just before a checkpoint was saved",
+    "join.begin": "while it was joining the group",
+    "model.before_load": "just before a model was loaded",
+    "rank.dispatched": "while a request was being answered",
     "restore.loading": "while a recovery was loading checkpoint {generation}",
     "group.forming": "while the group was being formed",
     "step.begin": "at the beginning of step {step}",
@@ -101,11 +108,20 @@ _MOMENTS: dict[str, str] = {
     "failure.detected": "right after a failure had been noticed",
     "group.forming": "while the group was being formed again",
     "recovery.validated": "while a recovery was warming up",
+    "replica.ready": "right after {replica} had become ready",
+    "replica.returned": "right after {replica} had come back",
+    "kv.written": "while sessions were being kept",
     "fault.landed": "right after that",
     "fault.healed": "after that was over",
 }
 
+# Over in an instant, however long it took to prove it.
+_ONCE = {
+    "compute.corrupt", "compute.loss-spike", "compute.nan", "data.corrupt-batch", "data.truncated-batch",
+    "writer.pause",
+}  # fmt: skip
 _NODES = 3  # that are named
+_LATE = 0.75  # seconds between what a fault waited for and the fault, from which on they are no longer one moment
 
 
 class _Gaps(dict[str, object]):
@@ -115,23 +131,29 @@ class _Gaps(dict[str, object]):
         return "?" if key == "generation" else ""
 
 
-def broke(landed: Event, whom: Sequence[str], members: Mapping[str, Event]) -> str:
-    """What a fault did, without when: `worker-n1 (rank 1) was killed`. `whom`: the members that it harms."""
+def broke(landed: Event, whom: Sequence[str], members: Mapping[str, Event], settings: Any, length: str) -> str:
+    """What a fault did, without when: `worker-n1 (rank 1) was killed`. `whom`: the members that it harms; `settings`:
+    the fault's own, as far as they were recorded; `length`: `for 8.0 s`, or nothing."""
     kind = str(landed.get("kind"))
-    proof = landed.get("evidence")
-    facts = proof if isinstance(proof, Mapping) else {}
+    known = {**_mapping(settings), **_mapping(landed.get("evidence"))}
     who, several = subject(landed, whom, members)
-    fields = {key: number(facts[key]) for key in ("generation", "link") if facts.get(key) is not None}
-    words = _Gaps(fields, who=who, was="were" if several else "was")
+    fields = {key: shorten(number(known[key]), 40) for key in ("generation", "link") if known.get(key) is not None}
+    long = f" {length}" if length and kind not in _ONCE else ""
+    words = _Gaps(fields, who=who, was="were" if several else "was", long=long)
     told = _BROKE.get(kind, "the fault " + kind.replace("{", "(").replace("}", ")") + " hit {who}")
-    return " ".join(told.format_map(words).split())
+    return " ".join((told if "{long}" in told else f"{told}{{long}}").format_map(words).split()).replace(" ,", ",")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
 def subject(landed: Event, whom: Sequence[str], members: Mapping[str, Event]) -> tuple[str, bool]:
     """Whom a fault hit, in words, and whether they are several: members, or the node that all of them lived on."""
     homes = list(dict.fromkeys(clean(members[m].get("node") or "") for m in whom if m in members))
     cut = bool(items(landed.get("sides"))) or str(landed.get("kind")).startswith(("domain.", "storage.power"))
-    if homes and all(homes) and (cut or len(whom) > 2) and len(homes) <= _NODES:
+    whole = cut or (len(whom) > 2 and len(homes) < len(whom))
+    if homes and all(homes) and whole and len(homes) <= _NODES:
         return ("nodes " if len(homes) > 1 else "node ") + _listed(homes), len(homes) > 1
     if not whom:
         nodes = [clean(n) for n in items(landed.get("nodes"))]
@@ -142,15 +164,20 @@ def subject(landed: Event, whom: Sequence[str], members: Mapping[str, Event]) ->
     return f"{word} {_listed([_named(m, members) for m in whom])}", len(whom) > 1
 
 
-def moment(history: History, injecting: Event | None, landed: Event) -> str:
-    """When: by what it waited for, in the job's own terms where they are known, else by the clock."""
+def moment(history: History, injecting: Event | None, landed: Event, since: int = -1) -> str:
+    """When: by what it waited for, in the job's own terms where they are known, else by the clock. `since`: number of
+    the event that was told before: what was waited for earlier than that only set the fault up."""
     seq = injecting.get("trigger") if injecting is not None else None
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq < len(history):
         return f"{landed.t:.1f} s into the run"
-    trigger = history[seq]
+    trigger, told = history[seq], _when(history[seq])
     late = (injecting or landed).t - trigger.t
-    told = _when(trigger)
-    return f"{late:.1f} s later" if told == "right after that" and late > 0.75 else told
+    if late > _LATE and told.startswith("right after "):
+        return f"{late:.1f} s later" if told == "right after that" else f"{late:.1f} s after {told[12:]}"
+    waited = landed.t - trigger.t - late > _LATE and told.startswith("right after ")
+    if (waited or seq < since) and "requests" not in told:  # it lay in wait until somebody ran into it
+        return f"set up {told}"
+    return told
 
 
 def _when(trigger: Event) -> str:

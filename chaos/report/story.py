@@ -18,6 +18,7 @@ from chaos.verdict import Outcome
 
 _TOLD = 3  # faults of a run that are told one by one
 _SHOWN = 3  # events under what to do next
+_AT_ONCE = 0.0005  # seconds
 _WIDE = 190  # characters of a reason on the first screen
 
 WORDS = {Outcome.PASS: "Passed", Outcome.FAIL: "Failed", Outcome.UNKNOWN: "Inconclusive"}
@@ -88,13 +89,28 @@ def _why(result: Result, answer: str) -> str:
     if check is None:
         return f"{result.headline[:1].upper()}{result.headline[1:]}."
     reason = shorten(check.verdict.reason, _WIDE)
-    if result.outcome is Outcome.FAIL and answer in ("No", "Too late"):
-        return f"{'It did not recover' if answer == 'No' else 'It recovered too late'}: {reason}"
     if result.outcome is Outcome.UNKNOWN:
         return f"Nothing is proved, neither good nor bad: {reason}"
-    if check.kind is Kind.INVARIANT and answer == "Yes":
-        return f"It recovered in time, but broke a promise: {reason}"
-    return f"A promise was broken: {reason}" if check.kind is Kind.INVARIANT else reason
+    if answer in _LED:
+        return f"{_LED[answer]}: {reason}"
+    if check.kind is not Kind.INVARIANT:
+        return reason
+    if answer == "Yes":
+        worst = result.worst
+        went = "It recovered" if worst is not None else "Work went on"
+        in_time = " in time" if worst is not None and _limit(result) is not None else ""
+        return f"{went}{in_time}, but a promise was broken: {reason}"
+    return f"A promise was broken: {reason}"
+
+
+_LED = {"No": "It did not recover", "Too late": "It recovered too late"}
+
+
+def _limit(result: Result, budget: str = "rto.total") -> float | None:
+    """What is allowed: seconds that a recovery may take, or what another budget is about."""
+    check = next((c for c in result.of(Kind.BUDGET) if c.name == budget), None)
+    limit = check.measured.get("limit") if check else None
+    return float(limit) if isinstance(limit, int | float) else None
 
 
 def _broke(history: History) -> str:
@@ -108,22 +124,34 @@ def _broke(history: History) -> str:
             "Nothing: no fault took effect." if armed else "Nothing, on purpose: a run without a fault, for comparison."
         )
     members = {str(e.get("member") or e.source): e for e in history.of("member.started")}
-    parts = [fault_told(history, band, members) for band in found[:_TOLD]]
-    more = f"; and {len(found) - _TOLD} more faults" if len(found) > _TOLD else ""
+    parts: list[str] = []
+    since, last = -1, ""
+    for band in found[:_TOLD]:
+        landed = history[band.seq]
+        injecting = next((e for e in reversed(history.of("fault.injecting")) if _before(e, landed)), None)
+        when = moment(history, injecting, landed, since)
+        same = when.removeprefix("set up ") == last and not when.startswith("right after that")
+        parts.append(_fault(history, band, members, "at the same time" if same else when))
+        since, last = band.seq, when.removeprefix("set up ")
+    rest = len(found) - _TOLD
+    more = f"; and {rest} more fault{'s' if rest > 1 else ''}" if rest > 0 else ""
     told = "; then ".join(parts) + more
     return f"{told[:1].upper()}{told[1:]}."
 
 
-def fault_told(history: History, band: Band, members: Mapping[str, Event]) -> str:
-    """One fault: what, for how long, when."""
+def _fault(history: History, band: Band, members: Mapping[str, Event], when: str) -> str:
+    """One fault: what, for how long, when. What is told with commas comes after its moment, or would not be clear."""
     landed = history[band.seq]
-    injecting = next((e for e in reversed(history.of("fault.injecting")) if _before(e, landed)), None)
+    armed = next((e for e in history.of("fault.armed") if e.source == landed.source), None)
     length = f"for {seconds(band.end - band.begin)}" if band.end > band.begin else ""
     if length and not band.healed:
         length = "until the end of the run"
-    when = moment(history, injecting, landed)
-    comma = "," if length and when[:1].isdigit() else ""
-    return " ".join(filter(None, (broke(landed, band.members, members), length + comma, when)))
+    what = broke(landed, band.members, members, armed.get("settings") if armed else None, length)
+    if when.startswith("set up "):
+        return f"{what} ({when})"
+    if "," in what or (length and when[:1].isdigit()):
+        return f"{when}, {what}"
+    return f"{what} {when}"
 
 
 def _before(injecting: Event, landed: Event) -> bool:
@@ -133,22 +161,21 @@ def _before(injecting: Event, landed: Event) -> bool:
 def _recovered(result: Result, history: History) -> tuple[str, str]:
     recovery = result.worst
     if recovery is None:
-        if any(r.need is Need.NONE for r in result.recoveries):
-            return "Yes", "Work went on; no recovery was needed."
-        if not bands(history):
-            return "–", "There was nothing to recover from."
-        return "Not known", "The record does not show a recovery."
-    check = next((c for c in result.of(Kind.BUDGET) if c.name == "rto.total"), None)
-    limit = check.measured.get("limit") if check else None
-    of = f", of {seconds(float(limit))} allowed" if isinstance(limit, int | float) else " (no limit was set)"
+        return _unneeded(result, history)
+    limit = _limit(result)
+    of = f", of {seconds(limit)} allowed" if limit is not None else " (no limit was set)"
     if not recovery.complete or recovery.total is None:
-        return "No", _unfinished(recovery, history, limit)
-    late = isinstance(limit, int | float) and recovery.total > limit
+        return "No" if limit is not None or result.outcome is not Outcome.PASS else "Not yet", _unfinished(
+            recovery, history, limit
+        )
+    late = limit is not None and recovery.total > limit
     broken = any(c.verdict.outcome is Outcome.FAIL for c in result.of(Kind.BUDGET))
     answer = "Too late" if late else "Not as promised" if broken else "Yes"
     count = sum(r.need in (Need.FAILURE, Need.UNPROVOKED) for r in result.recoveries)
-    worst = f" (the slowest of {count} recoveries)" if count > 1 else ""
+    worst = f"; the slowest of {count} recoveries" if count > 1 else ""
     if recovery.serving:
+        if recovery.total < _AT_ONCE:
+            return answer, f"No client noticed it{worst}."
         return answer, f"Clients were served as before after {seconds(recovery.total)}{of}{worst}."
     if recovery.resume is not None and recovery.total - recovery.resume > 0.3:
         went = (
@@ -156,20 +183,32 @@ def _recovered(result: Result, history: History) -> tuple[str, str]:
         )
     else:
         went = f"Training went on after {seconds(recovery.total)}{of}"
-    return answer, f"{went}{worst}; {_lost(recovery)}."
+    return answer, f"{went}{worst}; {_lost(recovery, result)}."
 
 
-def _unfinished(recovery: Recovery, history: History, limit: object) -> str:
+def _unneeded(result: Result, history: History) -> tuple[str, str]:
+    """Where no recovery was measured: because none was needed, or since nothing moved any more."""
+    stuck = next((c for c in result.of(Kind.RUN) if c.verdict.outcome is Outcome.FAIL), None)
+    if stuck is not None and bands(history):
+        return "No", f"The run did not get its work done: {shorten(stuck.verdict.reason, 120)}."
+    if any(r.need is Need.NONE for r in result.recoveries):
+        return "Yes", "Work went on; no recovery was needed."
+    if not bands(history):
+        return "Nothing to recover from", "No fault took effect in this run."
+    return "Not known", "The record does not show a recovery."
+
+
+def _unfinished(recovery: Recovery, history: History, limit: float | None) -> str:
     took = max(history[-1].t - recovery.began, 0.0) if len(history) else 0.0
-    allowed = f"; {seconds(float(limit))} were allowed" if isinstance(limit, int | float) else ""
+    allowed = f"; {seconds(limit)} were allowed" if limit is not None else " (no limit was set)"
     if "ended" in recovery.evidence:
         return f"The fault ended the whole system{allowed}."
-    noticed = "" if recovery.detect is not None else " The failure was never noticed."
+    noticed = "" if recovery.detect is not None or recovery.serving else " The failure was never noticed."
     what = "clients were not served as before" if recovery.serving else "training had not gone on"
     return f"When the run ended, {seconds(took)} after the fault, {what}{allowed}.{noticed}"
 
 
-def _lost(recovery: Recovery) -> str:
+def _lost(recovery: Recovery, result: Result) -> str:
     if recovery.lost_steps is None:
         return "how much work was lost is not known"
     if recovery.lost_steps == 0:

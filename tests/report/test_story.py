@@ -101,9 +101,10 @@ def test_a_fault_that_never_came_is_named() -> None:
         ({"complete": False, "total": None}, "No", "training had not gone on; 30.0 s were allowed"),
         ({"complete": False, "total": None, "detect": None}, "No", "never noticed"),
         ({"complete": False, "total": None, "evidence": {"ended": 3}}, "No", "ended the whole system"),
-        ({"lost_steps": 5}, "Yes", "5 steps of work had to be done again"),
+        ({"lost_steps": 5}, "Yes", "5 steps of work had to be done again, of 20 allowed"),
         ({"lost_steps": None}, "Yes", "how much work was lost is not known"),
         ({"serving": True}, "Yes", "Clients were served as before after 4.1 s"),
+        ({"serving": True, "total": 0.0}, "Yes", "No client noticed it"),
         ({"need": Need.NONE}, "Yes", "no recovery was needed"),
     ],
 )
@@ -112,6 +113,45 @@ def test_the_recovery_is_told_beside_what_is_allowed(changes: dict[str, Any], an
     found = told(recovered(result_of(events), **changes), events)
     assert found.answer == answer
     assert words in found.recovered
+
+
+def test_what_did_not_recover_is_no_failure_where_nothing_was_asked() -> None:
+    events = partition_run()
+    result = recovered(result_of(events), complete=False, total=None)
+    found = told(msgspec.structs.replace(result, checks=()), events)
+    assert (found.answer, "no limit was set" in found.recovered) == ("Not yet", True)
+
+
+def test_a_run_that_hung_did_not_simply_go_on() -> None:
+    events = partition_run()
+    hung = check("progress", Kind.RUN, failed("no progress for 10 s", [3]))
+    found = told(recovered(result_of(events, hung, outcome=Outcome.FAIL), need=Need.NONE), events)
+    assert (found.answer, "no progress for 10 s" in found.recovered) == ("No", True)
+
+
+def test_faults_of_one_moment_are_told_as_such() -> None:
+    tell = Script()
+    for name in ("a", "b"):
+        tell(0.1, name, "member.started", member=name, node=name, pid=1)
+    tell(5.0, "c", "point.reached", name="checkpoint.before_commit", generation=3)
+    for name in ("a", "b"):
+        tell(5.0, f"fault:{name}", "fault.injecting", members=[name], trigger=2)
+        tell(5.1, f"fault:{name}", "fault.landed", kind="process.kill", members=[name], evidence={}, instant=True)
+    broke = told(result_of(partition_run()), tell.events).broke
+    assert broke == (
+        "Process a was killed while checkpoint 3 was being committed; then process b was killed at the same time."
+    )
+
+
+def test_a_fault_that_lay_in_wait_is_told_as_set_up() -> None:
+    tell = Script()
+    tell(0.1, "a", "member.started", member="a", node="a", pid=1)
+    tell(5.0, "a", "step.completed", step=5)
+    tell(5.0, "fault:f", "fault.injecting", members=["a"], trigger=1)
+    tell(9.0, "fault:f", "fault.landed", kind="storage.bit-rot", members=["a"], evidence={})
+    tell(10.0, "fault:f", "fault.healed", kind="storage.bit-rot")
+    broke = told(result_of(partition_run()), tell.events).broke
+    assert broke == "Process a read a file with flipped bits for 1.0 s (set up right after step 5)."
 
 
 def test_another_budget_that_is_broken_is_no_yes() -> None:
@@ -125,7 +165,7 @@ def test_a_failure_leads_to_its_check_its_events_and_the_command() -> None:
     broken = check("fenced", Kind.INVARIANT, failed("a stale write was taken", [171, 180, 200, 220, 240]))
     result = msgspec.structs.replace(result_of(events, broken, outcome=Outcome.FAIL), headline="fenced: a stale write")
     found = told(result, events, replay="chaos run x.yaml")
-    assert "recovered in time, but broke a promise: a stale write was taken" in found.why
+    assert "recovered in time, but a promise was broken: a stale write was taken" in found.why
     first = found.advice[0]
     assert first.check == broken
     assert ([e.seq for e in first.events], first.more) == ([171, 220, 240], 2)
@@ -157,4 +197,4 @@ def test_what_is_worse_than_the_outcome_is_the_word(exit: Exit, word: str) -> No
 
 def test_a_service_is_told_without_ranks() -> None:
     events = serving_run()
-    assert told(result_of(events), events).broke.startswith("Process replica-1 was killed")
+    assert "process replica-1 was killed for 3.2 s" in told(result_of(events), events).broke

@@ -36,7 +36,7 @@ def test_a_failure_is_told_on_the_first_screen(open_page: Open, red_page: bytes,
     page = open_page(red_page, dark=dark)
     assert [s for s in FIRST if not on_screen(page, s)] == []
     assert "Failed" in page.locator("#verdict-title").inner_text()
-    assert "Node n2 was cut off from the others for 3.9 s" in page.locator("#broke").inner_text()
+    assert "node n2 was cut off from the others for 3.9 s" in page.locator("#broke").inner_text()
     assert (
         "Yes. Training went on after 4.1 s, of 30.0 s allowed; no step was lost"
         in page.locator("#recovered").inner_text()
