@@ -64,11 +64,13 @@ class _Serving:
         self._desk = Desk(store, time.time)
         self._calendar = Calendar(plan)
         self._lived: int | None = None  # the last day
+        self._goes_on = False  # after this day
 
     async def serve(self, at_once: bool, once: bool) -> int:
         service = Service(
             self._plan, self._store, self._desk, self._calendar, time.time, self._live, self._new_folder
         )  # fmt: skip
+        self._goes_on = not at_once and not once
         if not at_once:
             _say(f"{self._plan.title}: {self._upcoming()}")
         with Bell(self._state) as bell:
@@ -118,6 +120,8 @@ class _Serving:
             if not self._desk.closing:
                 self._desk.aborted = ""  # of that day; the service goes on
             announce("report.written", await to_thread.run_sync(self._report, record.id))
+        if self._goes_on and not self._desk.closing:
+            _say(self._upcoming())
         return state
 
     def _report(self, day: int) -> str:

@@ -57,7 +57,7 @@ def _day(at: float | None, zone: ZoneInfo) -> str:
 
 
 def _figure(value: float | None, unit: str) -> str:
-    return "–" if value is None else f"{value:.4g} {unit}".strip()
+    return "–" if value is None else f"{value:.3g} {unit}".strip()
 
 
 def _cell(text: object) -> str:

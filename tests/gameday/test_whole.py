@@ -298,6 +298,18 @@ def test_a_day_that_finds_no_room_says_so_and_goes_on_when_there_is_some(termina
     assert [attempt.attempt for attempt in terminal.story().attempts] == [1]
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, Exit.TERMINATED), (signal.SIGINT, Exit.INTERRUPTED)])
+def test_a_service_that_waits_ends_at_a_signal(terminal: Terminal, number: signal.Signals, code: Exit) -> None:
+    schedule = {"cron": "0 10 29 2 *", "timezone": "Europe/Berlin"}
+    terminal.write(terminal.experiment("a"), schedule=schedule, title="A leap day")
+    with terminal.running("--out", "elsewhere") as service:
+        assert "A leap day: the next start is Tue 2028-02-29 10:00:00 CET" in until(service, "next start")
+        service.send_signal(number)
+        assert service.wait(SOON) == code
+    assert "no day has begun" in terminal.ask("status", "day.yaml")[1]
+    assert not (terminal.place / "elsewhere").exists()
+
+
 def test_a_plan_with_mistakes_and_a_command_without_a_game_day_say_what_to_do(terminal: Terminal) -> None:
     terminal.write(terminal.experiment("a"), schedule={"cron": "0 10 * *"})
     code, said = terminal.ask("plan", "day.yaml")
