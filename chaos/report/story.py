@@ -213,9 +213,10 @@ def _lost(recovery: Recovery, result: Result) -> str:
         return "how much work was lost is not known"
     if recovery.lost_steps == 0:
         return "no step was lost"
-    return (
-        f"{amount(recovery.lost_steps, 'step' if recovery.lost_steps == 1 else 'steps')} of work had to be done again"
-    )
+    limit = _limit(result, "rpo.steps")
+    allowed = f", of {number(limit)} allowed" if limit is not None else ""
+    unit = "step" if recovery.lost_steps == 1 else "steps"
+    return f"{amount(recovery.lost_steps, unit)} of work had to be done again{allowed}"
 
 
 def _advice(result: Result, history: History, told: Told) -> Iterator[Advice]:
