@@ -62,6 +62,8 @@ class CleanCommit(Invariant, frozen=True, kw_only=True):
             return unknown("nothing was committed")
         if not history.first("step.completed"):
             return unknown("no step is on record")
+        if all(done.get("loss") is None for done in history.of("step.completed")):
+            return unknown("no step tells its loss", few(evidence))
         caught = sum(map(len, hits.values()))
         said = f"; {caught} wrong values were kept out of them" if caught else ""
         return passed(f"{len(evidence)} commits, of finite steps only{said}", few(evidence))

@@ -15,9 +15,9 @@ _STATE = ("model", "optimizer")
 class ContentIntegrity(Invariant, frozen=True, kw_only=True):
     """No rank goes on from bytes other than those that were saved.
 
-    Every shard read is compared with what was written. Bytes that differ break the promise when the rank then says it
-    has loaded them; a load that was refused is right, and is evidence. Where a target reports no shards that it read,
-    the digests of model and optimizer take their place.
+    Every shard read is compared with what was written, by its digest. Bytes that differ break the promise when the rank
+    then says it has loaded them; a load that was refused is right, and is evidence. Where a target reports no shards
+    that it read, or no digests of them, the digests of model and optimizer take their place.
     """
 
     id: ClassVar[str] = "T6"
@@ -49,12 +49,14 @@ class ContentIntegrity(Invariant, frozen=True, kw_only=True):
                 pairs = [(e, shards.get(e.get("name"))) for e in mine]
                 if wrong := [(e, w) for e, w in pairs if w is not None and _differ(e, w)]:
                     return _loaded_wrong(event, wrong)
-                known = [e.seq for e, w in pairs if w is not None]
+                known = [e.seq for e, w in pairs if w is not None and None not in (e.get("digest"), w.get("digest"))]
+                part = len(known) < len(pairs)
                 if not known:
                     broken, known = _by_state(history, event)
+                    part = not known
                     if broken is not None:
                         return broken
-                blind += not known or len(known) < len(pairs)
+                blind += part or not known
                 compared += known
         if blind and not compared:
             return unknown("nobody said what was written and what was read")

@@ -103,9 +103,9 @@ def _issued_again(history: History) -> Verdict | None:
 
 
 def _was_stale(refused: Event) -> bool:
-    """A fence that refuses the newest epoch as well is a wall."""
+    """With a token that is really older: a fence that refuses the newest epoch as well is a wall."""
     token, highest = refused.get("token"), refused.get("highest")
-    return token is None or highest is None or bool(token < highest)
+    return token is not None and highest is not None and bool(token < highest)
 
 
 def _lost_work(history: History) -> int:

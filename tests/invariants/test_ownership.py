@@ -31,6 +31,13 @@ class TestFencedWriter:
         assert "1 stale writes" in verdict.reason
         assert seq in verdict.evidence
 
+    def test_a_refused_write_that_does_not_tell_how_old_it_was_proves_no_fence(self) -> None:
+        tape = killed_and_restarted()
+        self.write(tape, "write.rejected", 1, highest=None, reason="stale-epoch")
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "nobody with an old epoch tried to write" in verdict.reason
+
     def test_a_stale_write_that_is_accepted_fails(self) -> None:
         tape = killed_and_restarted()
         seq = self.write(tape, "write.accepted", 1)

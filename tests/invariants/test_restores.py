@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from judge.histories import Tape, killed_and_restarted
 
+from chaos.history import Event
 from chaos.invariants.content_integrity import ContentIntegrity
 from chaos.invariants.newest_good_restored import NewestGoodRestored
 from chaos.invariants.one_generation import OneGeneration
@@ -165,6 +167,19 @@ class TestContentIntegrity:
         assert verdict.outcome is Outcome.FAIL
         assert "rank 0 (epoch 2) loaded generation 2" in verdict.reason
         assert loaded in verdict.evidence
+
+    @pytest.mark.parametrize("kind", ["checkpoint.shard_read", "checkpoint.shard_written"])
+    def test_shards_without_digests_prove_nothing_though_as_many_bytes_came_back(self, kind: str) -> None:
+        def without(event: Event, name: str) -> Event:
+            return msgspec.structs.replace(event, data={k: v for k, v in event.data.items() if k != name})
+
+        tape = killed_and_restarted()
+        tape.events = [without(e, "digest") if e.kind == kind else e for e in tape.events]
+        assert CONTENT.check(tape.history).outcome is Outcome.PASS  # by the digests of the state
+        tape.events = [without(e, "state") if e.kind == "checkpoint.loaded" else e for e in tape.events]
+        verdict = CONTENT.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert verdict.reason == "nobody said what was written and what was read"
 
     def test_flipped_bytes_that_are_refused_pass_and_say_so(self) -> None:
         tape = self.corrupted()

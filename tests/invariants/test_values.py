@@ -32,6 +32,13 @@ class TestCleanCommit:
     def test_a_right_run_passes(self) -> None:
         assert CLEAN.check(killed_and_restarted().history).outcome is Outcome.PASS
 
+    def test_steps_that_tell_no_loss_are_not_known_to_be_finite(self) -> None:
+        tape = Tape().start().train(1, 20, tamper=lambda rank: {"loss": None})
+        tape.save(1, 20)
+        verdict = CLEAN.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert verdict.reason == "no step tells its loss"
+
     @pytest.mark.parametrize("loss", ["nan", "NaN", float("inf")])
     def test_a_loss_that_is_no_number_must_not_be_committed(self, loss: Any) -> None:
         tape = Tape().start().train(1, 9)
