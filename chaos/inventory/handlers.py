@@ -39,9 +39,12 @@ def undeclared(program: Program, declared: Declared, regions: Iterable[Region] =
     concerns, cover = Concerns(program), Cover(program, declared, regions)
     handlers, problems = list[Handler](), list[str]()
     for module in program.modules:
-        for handler, attempt in _of_module(module, program, concerns, cover):
-            if _mark(module, attempt.place) is None:
-                handlers.append(handler)
+        try:
+            found = list(_of_module(module, program, concerns, cover))
+        except RecursionError:
+            problems.append(f"{module.shown}:1: nested too deeply to be looked through for handlers of failures")
+            continue
+        handlers += [handler for handler, attempt in found if _mark(module, attempt.place) is None]
         problems += _unreasoned(module)
     return Found(tuple(sorted(handlers, key=lambda handler: handler.spot)), tuple(problems))
 

@@ -59,7 +59,10 @@ class Resolver:
 
     def texts(self, node: ast.expr, module: Module) -> Texts:
         """What an expression can be."""
-        found = self._expression(node, _Here(module))
+        try:
+            found = self._expression(node, _Here(module))
+        except RecursionError:
+            return Texts(gaps=(Gap(module, node, "the name of a recovery path is nested too deeply to be read"),))
         return Texts(tuple(dict.fromkeys(found.known)), tuple(dict.fromkeys(found.gaps)))
 
     def _expression(self, node: ast.expr, here: _Here) -> Texts:

@@ -206,6 +206,14 @@ def test_a_file_that_is_no_python_is_a_problem(take: Take) -> None:
     assert problem.startswith("main.py:1: cannot be read: ")
 
 
+def test_what_is_nested_beyond_reason_is_a_problem(take: Take) -> None:
+    deep = " + ".join(["'a'"] * 900)
+    source = f"recovery_path({deep})\ndef f(d):\n try:\n  return store.get(1)\n except OSError:\n  return d + {deep}"
+    inventory = take(IMPORT + source.replace("'a'", "x"))
+    assert [problem.partition(": ")[0] for problem in inventory.problems] == ["main.py:2", "main.py:1"]
+    assert all("too deeply" in problem for problem in inventory.problems)
+
+
 def test_a_function_of_that_name_that_is_another_is_none(take: Take) -> None:
     assert names(take("def recovery_path(name): pass\nrecovery_path('a.b')\nmine.recovery_path('a.c')")) == []
 

@@ -218,6 +218,17 @@ FOUND = {
         """,
         ("other", "calls `self.restart_worker`"),
     ),
+    "a collective that is lost": (
+        """
+        from torch import distributed
+        def step(default):
+            try:
+                return go()
+            except distributed.DistBackendError:
+                return default
+        """,
+        ("collective", "returns `default` instead"),
+    ),
     "a mistake that is mended": (
         """
         def load(path):
@@ -261,6 +272,11 @@ QUIET = {
     "a mistake of the program": "def f(d):\n try:\n  return store.get(1)\n except AttributeError:\n  return d",
     "a form that is another": "def f(d):\n try:\n  return torch.load(a)\n except TypeError:\n  return torch.load(b)",
     "nothing there": "def f(d):\n try:\n  return torch.load(a)\n except FileNotFoundError:\n  return start(d)",
+    "a function in a loop": "for x in range(3):\n def f():\n  try:\n   return store.get(1)\n  except OSError:\n   pass",
+    "word of a failure": "def f(d):\n try:\n  store.put(1)\n except OSError:\n  return d",
+    "an answer that is asked for later": "def f(a):\n if not a.ok:\n  self.fallback()\n a = client.get(1)\n return a",
+    "a mistake in the use of a library": "from torch.distributed import tensor\n"
+    "def f(d):\n try:\n  return go()\n except tensor.NotSharded:\n  return d",
     "an error that is sent": "try:\n conn.send(1)\nexcept Exception as error:\n conn.send(error)",
     "a suppressed farewell": "with suppress(OSError):\n    store.send('bye')",
     "an answer that is told": "answer = client.get(url)\nif not answer.ok:\n    raise Refused(answer.status)",
