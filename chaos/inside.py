@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     import random
@@ -36,6 +36,7 @@ _point = threading.Lock()  # one thread of a process stands at a failpoint at a 
 _stream: socket.socket | None = None
 _reader: Any = None
 _owner = 0
+_COROUTINE = 0x80  # of the flags of a function's code: `inspect`, which has a name for it, takes long to import
 _PATIENCE = 5.0  # seconds for a harness to say which hooks stand; one that knows none of hooks does not answer
 _hooks: dict[str, list[_Hook]] = {}  # by site; empty unless a fault is armed: all that `tamper` looks at
 _hooking = threading.Lock()  # guards hooks and their stream: once a hook is said to be off, it hits no more
@@ -143,9 +144,12 @@ def recovery_path(name: str) -> Iterator[None]:
 
 
 def recovers(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """`recovery_path` as a decorator of a function."""
+    """`recovery_path` as a decorator of a function; of an `async` one it ends when that does."""
 
     def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _COROUTINE:
+            return cast("Callable[P, R]", _awaited(name, function))
+
         @functools.wraps(function)
         def inner(*args: P.args, **kwargs: P.kwargs) -> R:
             with recovery_path(name):
@@ -154,6 +158,15 @@ def recovers(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return inner
 
     return wrap
+
+
+def _awaited(name: str, function: Callable[P, Any]) -> Callable[P, Any]:
+    @functools.wraps(function)
+    async def inner(*args: P.args, **kwargs: P.kwargs) -> Any:
+        with recovery_path(name):
+            return await function(*args, **kwargs)
+
+    return inner
 
 
 # --- hooks -----------------------------------------------------------------------------------------------------------

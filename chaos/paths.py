@@ -78,7 +78,9 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sources: str  # digest over the target's files: `Build.sources`
     paths: tuple[Path, ...] = ()
     undeclared: tuple[Handler, ...] = ()
-    problems: tuple[str, ...] = ()  # sources that could not be read, with their place: what is in them is not known
+    # With their place: sources that could not be read, names that are only known when the program runs, `code` that is
+    # not there, marks without a reason. What stands there is not known.
+    problems: tuple[str, ...] = ()
 
     def find(self, name: str) -> Path | None:
         """The path of that name."""

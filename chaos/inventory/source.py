@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 from chaos.paths import Spot
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_LINES = re.compile(r"\r\n|\r|\n")  # as Python counts them: a form feed ends none
 _TESTS = frozenset({"tests", "test"})
 
 
@@ -19,7 +21,7 @@ class Module:
 
     def __init__(self, path: Path, shown: str, tree: ast.Module, text: str) -> None:
         self.path, self.shown, self.tree = path, shown, tree
-        self.lines = text.splitlines()
+        self.lines = _LINES.split(text)
         self.package = path.parent.parts
         self.nodes: list[ast.AST] = [tree]  # grows while it is walked through
         self._parents: dict[ast.AST, ast.AST] = {}

@@ -454,6 +454,12 @@ def test_a_mark_further_away_takes_nothing_out(take: Take) -> None:
         assert handler.catches == ("OSError",)
 
 
+def test_a_form_feed_ends_no_line(take: Take) -> None:
+    marked = HANDLER.format(before="", after="  # not a recovery path: a cache")
+    assert take("# a\x0cb\n" + marked).undeclared == ()
+    assert len(take("# a\x0cb\n" + HANDLER.format(before="", after="")).undeclared) == 1
+
+
 def test_code_of_tests_is_left_out(take: Take) -> None:
     source = HANDLER.format(before="", after="")
     assert len(take(source, test_main=source, conftest=source).undeclared) == 1
