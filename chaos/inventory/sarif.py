@@ -13,7 +13,7 @@ import msgspec
 
 from chaos import __version__
 from chaos.inventory.findings import UNDECLARED, UNKEPT, UNKNOWN, UNLISTED, Finding, Rule, findings
-from chaos.paths import Inventory
+from chaos.paths import Inventory, Spot
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"
@@ -22,9 +22,14 @@ _ROOT = "%SRCROOT%"
 def encode(inventories: Iterable[Inventory], others: Iterable[Finding] = ()) -> bytes:
     """One log with one run: the findings of all inventories, then `others`, whose rules are added.
 
-    Files that an inventory shows as relative are relative to the root of the checkout: take it there.
+    Files that an inventory shows as relative are relative to the root of the checkout: take it there. What has no place
+    of its own is shown at the first target file, since pages drop what has none.
     """
-    found = [finding for inventory in inventories for finding in findings(inventory)] + list(others)
+    taken = tuple(inventories)
+    found = [finding for inventory in taken for finding in findings(inventory)] + list(others)
+    if taken:
+        first = Spot(taken[0].file, 1)
+        found = [msgspec.structs.replace(each, spot=each.spot or first) for each in found]
     rules = list(dict.fromkeys([UNDECLARED, UNLISTED, UNKEPT, UNKNOWN, *(finding.rule for finding in found)]))
     run = {
         "tool": {

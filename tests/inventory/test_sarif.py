@@ -100,6 +100,13 @@ def test_findings_of_others_are_added_with_their_rules() -> None:
     assert "locations" not in run["results"][1]
 
 
+def test_what_has_no_place_is_shown_at_the_target_file() -> None:
+    rule = Rule(id="blocked", title="Blocked", help="Run it.", level="error")
+    result = run_of(encode([INVENTORY], [Finding(rule=rule, message="x")]))["results"][-1]
+    place = result["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("target.yaml", 1)
+
+
 def test_nothing_to_mend_is_a_log_without_results() -> None:
     inventory = msgspec.structs.replace(INVENTORY, paths=INVENTORY.paths[:1], undeclared=(), problems=())
     assert run_of(encode([inventory]))["results"] == []
