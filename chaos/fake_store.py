@@ -23,7 +23,7 @@ class FakeStore:
         self.expiries: dict[bytes, int] = {}  # milliseconds that are left
         self.written: dict[bytes, bytes] = dict(self.keys)  # by the target itself
         self.config = {b"maxmemory": b"0", b"maxmemory-policy": b"allkeys-lru"}
-        self.dropped = 0
+        self.dropped = self.hits = self.refused = 0
         self.foreign: dict[bytes, bytes] = {}  # lists and the like
 
     def members(self) -> tuple[Member, ...]:
@@ -56,17 +56,25 @@ class FakeStore:
             case b"GET", [key]:
                 if key in self.foreign:
                     return b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+                self.hits += key in self.keys
                 return _bulk(self.keys[key]) if key in self.keys else b"$-1\r\n"
             case b"PTTL", [key]:
                 return b":%d\r\n" % self.expiries.get(key, -1)
             case b"SET", [key, value, *expiry]:
                 if self.config[b"maxmemory"] != b"0":
+                    self.refused += 1
                     return b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
                 if not self.numb:
                     self.keys[key] = value
                     self.expiries.pop(key, None)
                     self.expiries |= {key: int(expiry[1])} if expiry else {}
                 return b"+OK\r\n"
+            case b"INFO", [b"stats"]:
+                return _bulk(b"# Stats\r\nkeyspace_hits:%d\r\n" % self.hits)
+            case b"INFO", [b"errorstats"]:
+                return _bulk(
+                    b"# Errorstats\r\n" + (b"errorstat_OOM:count=%d\r\n" % self.refused if self.refused else b"")
+                )
             case b"CONFIG", [b"GET", name]:
                 return b"*2\r\n" + _bulk(name) + _bulk(self.config[name])
             case b"CONFIG", [b"SET", name, value]:

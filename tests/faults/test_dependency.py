@@ -100,6 +100,29 @@ async def test_a_full_store_refuses_what_needs_memory_until_it_is_healed(target:
     assert landing.healed["settings"]["maxmemory-policy"] == "allkeys-lru"
 
 
+@pytest.mark.parametrize(("touched", "met"), [(True, 1), (False, 0)])
+async def test_a_store_that_nobody_needed_while_it_was_wrong_proves_nothing(
+    target: FakeTarget, hit: Hit, touched: bool, met: int
+) -> None:
+    for fault, call in ((Full(members=ONE), [b"SET", b"f:9", b"x"]), (WrongValues(members=ONE), [b"GET", b"f:0"])):
+        async with fault.inject(target, *hit(fault, target)) as landing:
+            if touched:
+                target.obey(call)
+        assert landing.met == met
+
+
+async def test_where_a_store_does_not_count_nobody_knows_whether_it_was_needed(hit: Hit) -> None:
+    class Silent(FakeTarget):
+        def obey(self, words: list[bytes]) -> bytes:
+            return b"-ERR unknown command\r\n" if words[0] == b"INFO" else super().obey(words)
+
+    for fault in (Full(members=ONE), WrongValues(members=ONE)):
+        target = Silent()
+        async with fault.inject(target, *hit(fault, target)) as landing:
+            pass
+        assert landing.met is None
+
+
 async def test_a_store_that_has_no_settings_cannot_be_filled(hit: Hit) -> None:
     class Embedded(FakeTarget):
         def obey(self, words: list[bytes]) -> bytes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
+import anyio
 from msgspec import Meta
 
 from chaos.api import JSON
@@ -18,6 +19,7 @@ Link = Annotated[
 Keys = Annotated[str, Meta(description="a glob over keys, as the server understands it", examples=["f:*"])]
 ANSWERS_WITHIN = 5.0
 SCANNED = 500  # keys that one step of a scan looks at
+COUNTED_WITHIN = 1.0  # seconds
 AT_ONCE = 500  # keys of one call
 
 Value = bytes | int | None | list["Value"]
@@ -52,6 +54,21 @@ class Resp:
             except Refused as error:
                 answers.append(error)
         return answers
+
+    async def counted(self, section: str, field: str) -> int | None:
+        """A number out of what the server counts by itself, such as `errorstat_OOM:count` in `errorstats`; 0 where it
+        has counted nothing there, None where it does not count."""
+        try:
+            told = await self("INFO", section)
+        except Refused:
+            return None
+        text = told.decode(errors="replace") if isinstance(told, bytes) else ""
+        name, _, part = field.partition(":")
+        for line in text.splitlines():
+            key, _, value = line.partition(":")
+            if key == name:
+                return int(value.removeprefix(f"{part}=").partition(",")[0])
+        return 0 if text.strip() else None
 
     async def keys(self, pattern: str) -> list[bytes]:
         """All that match, in the order of their names."""
@@ -103,6 +120,17 @@ async def calling(target: Dials, link: str) -> AsyncIterator[Resp]:
     """A connection to the server at the end of the link."""
     async with target.dial(link) as line:
         yield Resp(line)
+
+
+async def more(target: Dials, link: str, before: int | None, section: str, field: str) -> int | None:
+    """How much the server has counted there since; None where nobody knows. Soon over: a heal may stand behind it."""
+    if before is None:
+        return None
+    with anyio.move_on_after(COUNTED_WITHIN), suppress(NotLanded):
+        async with calling(target, link) as redis:
+            now = await redis.counted(section, field)
+            return None if now is None else max(now - before, 0)
+    return None
 
 
 def encoded(words: Sequence[bytes | str | int]) -> bytes:

@@ -9,11 +9,12 @@ import anyio
 
 from chaos.api import JSON, Fault, Landing, Selection, Selector
 from chaos.errors import HealFailed, NotLanded
-from chaos.faults.dependency._resp import Link, Refused, Resp, calling
+from chaos.faults.dependency._resp import Link, Refused, Resp, calling, more
 from chaos.talk import Dials, NobodyThere
 
 HEALS_WITHIN = 8.0
 PROBE = "chaos:probe"
+REFUSALS = ("errorstats", "errorstat_OOM:count")
 LEAST = 1  # byte that it may have: fewer than it uses
 SETTINGS = ("maxmemory", "maxmemory-policy")
 
@@ -23,7 +24,8 @@ class Full(Fault[Dials], frozen=True, kw_only=True):
 
     Its `maxmemory` is set below what it uses, and nothing is evicted.
 
-    Proof: a key of the harness is refused with OOM, and was not before.
+    Proof: a key of the harness is refused with OOM, and was not before. How many others were refused is what the server
+    counts (Redis 6.2 and later); where none was, nobody needed memory and nothing is proved.
 
     Heal: both settings are what they were, and a key of the harness is taken.
     """
@@ -47,13 +49,15 @@ class Full(Fault[Dials], frozen=True, kw_only=True):
         if not hit[0].members:
             raise NotLanded("no server selected")
         before: dict[str, bytes] = {}
-        landing = Landing({})
+        landing, refused = Landing({}), None
         try:
             async with calling(target, self.link) as redis:
                 landing.evidence = {**redis.about(), **await self._fill(redis, before)}
+                refused = await redis.counted(*REFUSALS)
             yield landing
         finally:
             with anyio.CancelScope(shield=True, deadline=anyio.current_time() + HEALS_WITHIN):
+                landing.met = await more(target, self.link, refused, *REFUSALS)
                 landing.healed = await _give_back(target, self.link, before)
 
     async def _fill(self, redis: Resp, before: dict[str, bytes]) -> JSON:

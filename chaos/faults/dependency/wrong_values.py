@@ -11,10 +11,11 @@ from msgspec import Meta
 
 from chaos.api import JSON, Fault, Landing, Selection, Selector
 from chaos.errors import HealFailed, NotLanded
-from chaos.faults.dependency._resp import AT_ONCE, Keys, Link, Refused, Resp, calling, shown
+from chaos.faults.dependency._resp import AT_ONCE, Keys, Link, Refused, Resp, calling, more, shown
 from chaos.talk import Dials, NobodyThere
 
 HEALS_WITHIN = 8.0
+HITS = ("stats", "keyspace_hits")
 
 
 class _Value(NamedTuple):
@@ -31,7 +32,8 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
     alone.
 
     Proof: what the server gives for these keys differs in that bit from what it gave before; how many the target had
-    written anew meanwhile is told.
+    written anew meanwhile is told. Whether anybody read is what the server counts (`keyspace_hits`, of all its keys);
+    where nobody did, nothing is proved.
 
     Heal: the values are put back, but for those that somebody has written since; read back, they are as they were.
     """
@@ -58,7 +60,7 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
         if not hit[0].members:
             raise NotLanded("no server selected")
         changed: list[_Value] = []
-        landing = Landing({})
+        landing, hits = Landing({}), None
         try:
             async with calling(target, self.link) as redis:
                 seen = await self._change(redis, changed)
@@ -68,9 +70,11 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
                         {"key": shown(v.key), "was": v.was[:64].hex(), "now": v.now[:64].hex()} for v in changed[:3]
                     ],
                 }  # fmt: skip
+                hits = await redis.counted(*HITS)
             yield landing
         finally:
             with anyio.CancelScope(shield=True, deadline=anyio.current_time() + HEALS_WITHIN):
+                landing.met = await more(target, self.link, hits, *HITS)
                 landing.healed = await _put_back(target, self.link, changed)
 
     async def _change(self, redis: Resp, changed: list[_Value]) -> int:
