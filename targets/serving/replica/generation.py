@@ -56,9 +56,12 @@ class Generation:
         """The answer; raises what `answers.refusal` knows, until the stream has begun."""
         ask = _decode(await request.read())
         ask.check()
-        loaded = await self._shelf.of(ask.generation)
+        loaded = await self._shelf.of(ask.generation, begun=bool(ask.so_far))
         if loaded is None:
             raise NotReady("no model is loaded yet")
+        if ask.so_far and ask.generation not in (None, loaded.generation):
+            # Half an answer of one generation and half of another is an answer of none: another replica may have it.
+            raise NotReady(f"generation {ask.generation}, with which this answer was begun, is not here")
         if self.streams >= self._most:
             raise Shed("queue")
         stream = Stream(request, loaded)

@@ -48,8 +48,9 @@ class Shelf:
         self._floor = await self._agreed(max(self._floor, loaded.generation))
         return True
 
-    async def of(self, generation: int | None) -> Loaded | None:
-        """What a session goes on with; None: nothing is loaded yet."""
+    async def of(self, generation: int | None, *, begun: bool = False) -> Loaded | None:
+        """What a session goes on with; None: nothing is loaded yet. Where its generation is gone, a turn that has not
+        `begun` goes on with the one that is there; of one that has, the caller is told by what it gets."""
         if generation is None or self.current is None or generation >= self.current.generation:
             return self.current
         async with self._loading:
@@ -58,6 +59,8 @@ class Shelf:
                 try:
                     loaded = await asyncio.to_thread(self._loader.read, generation)
                 except Damaged as error:
+                    if begun:
+                        return self.current
                     with inside.recovery_path("weights.substitute"):
                         self._log.warning("an older generation is gone", generation=generation, reason=str(error))
                         return self.current

@@ -217,6 +217,29 @@ def test_weights_that_change_in_memory_answer_nobody_and_are_read_again(tmp_path
     run(tmp_path, scenario)
 
 
+def test_where_its_generation_is_gone_a_session_goes_on_with_another_and_half_an_answer_does_not(
+    tmp_path: Path, events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    async def scenario(stack: Stack) -> None:
+        tokens, _ = await stack.generate(**turn(0, tokens=4))
+        async with stack.http.post(f"{stack.place.store_helper.url}/publish") as answer:
+            assert answer.status == 200
+        (stack.place.models / "gen-000001" / "primary.safetensors").write_bytes(b"rotten")
+        await stack.stop(0)
+        replica = await stack.start(0)
+        assert generation_of(replica) == 2
+        said = [token for _, token in tokens]
+        half = turn(0, generation=1, **{"from": 4, "so_far": said})
+        status, body = await stack.generate(**half)
+        assert (status, body["error"]) == (503, "generation 1, with which this answer was begun, is not here")
+        assert ("path.exercised", {"name": "weights.substitute"}) not in events
+        tokens, done = await stack.generate(**turn(0, generation=1))  # from its beginning, by those that are there
+        assert (tokens, done["generation"]) == (list(enumerate(golden(1, 2))), 2)
+        assert ("path.exercised", {"name": "weights.substitute"}) in events
+
+    run(tmp_path, scenario)
+
+
 def test_a_new_generation_is_served_as_soon_as_it_is_committed_and_sessions_keep_theirs(tmp_path: Path) -> None:
     async def scenario(stack: Stack) -> None:
         await stack.generate(**turn(0))
