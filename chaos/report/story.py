@@ -262,7 +262,8 @@ def _after_pass(result: Result, history: History, told: Told) -> Iterator[Advice
         f"{budgets} budget{'s' if budgets != 1 else ''}" if budgets else "",
     )))  # fmt: skip
     seed = f" with seed {number(result.seed)}" if result.seed is not None else ""
-    yield Advice(f"Proved: {proved or 'what was asked'} held in this run, under this fault at this moment{seed}.")
+    under = "under this fault at this moment" if kinds else "which had no fault"
+    yield Advice(f"Proved: {proved or 'what was asked'} held in this run, {under}{seed}.")
     for kind in kinds:
         if note := " ".join(told.notes.get(kind, "").split()):
             yield Advice(f"Only what {kind} stands for: {shorten(note, 230)}")

@@ -39,7 +39,7 @@ function shape(pen, look, x, y, size) {
 }
 
 function drawSpan(pen, span, width, y) {
-  const [begin, end, state, epoch] = span;
+  const [begin, end, state, epoch, why] = span;
   if (end < axis.begin || begin > axis.end || state === "stopped") return;
   const [from, to] = [Math.max(xOf(begin, width), LEFT - 2), Math.min(xOf(end, width), width)];
   const wide = Math.max(to - from, 1);
@@ -49,7 +49,7 @@ function drawSpan(pen, span, width, y) {
     pen.setLineDash(state === "dead" ? [4, 3] : [1, 3]);
     pen.strokeRect(from, y + 5.5, wide, 9);
     pen.setLineDash([]);
-    label(pen, state, from, wide, y, "soft");
+    label(pen, state === "dead" && why ? `dead: ${why}` : state, from, wide, y, "soft");
     return;
   }
   pen.fillStyle = color(epoch === null ? "e5" : `e${(epoch + EPOCHS - 1) % (EPOCHS - 1)}`);
@@ -65,7 +65,7 @@ function drawSpan(pen, span, width, y) {
 }
 
 function label(pen, text, from, wide, y, ink) {
-  if (!text || wide < 66) return;
+  if (!text || wide < pen.measureText(text).width + 18) return;
   pen.fillStyle = color(ink);
   pen.textAlign = "left";
   pen.font = "10.5px system-ui, sans-serif";
