@@ -45,6 +45,7 @@ kill: $(STAMP)
 # Twelve drawn experiments by a schedule, the game day killed twice: nothing runs twice, nothing is left, the report is complete.
 gameday: $(STAMP)
 	$(BIN)/python -m ci.gameday
+	$(BIN)/python -m ci.gameday_kills
 
 clean:
 	rm -rf runs build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache test-output
