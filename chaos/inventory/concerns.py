@@ -62,6 +62,7 @@ _ASKED = frozenset(
     {"get", "post", "put", "delete", "request", "call", "ask", "send", "receive", "fetch", "read", "write", "execute",
      "patch", "head", "set", "invoke", "rpc", "publish"}
 )  # fmt: skip
+_VAGUE = frozenset({"save", "load", "restore", "commit"})
 # `json.load` reads no checkpoint.
 _PLAIN = ("json", "yaml", "toml", "tomllib", "tomli", "configparser", "csv", "ast", "msgspec", "logging", "string")
 # Names of exceptions that say it themselves, whoever defines them.
@@ -132,8 +133,8 @@ class Concerns:
             receiver = last_word(call.func.value).strip("_").rpartition("_")[2]
             if receiver in _RECEIVERS and word in _ASKED:
                 return "store"
-        elif self._program.defined(call.func, module) is not None and word not in ("connect", "reconnect"):
-            return None if word not in _WORDS or word in ("save", "load", "restore", "commit") else _WORDS[word]
+        elif word in _VAGUE and self._program.defined(call.func, module) is not None:
+            return None  # a function of the target's own: what it does counts, not its name
         return _WORDS.get(word)
 
     def _call(self, call: ast.Call, module: Module, depth: int) -> Concern | None:

@@ -267,6 +267,8 @@ QUIET = {
     "a loop that goes on with the next turn": "while True:\n try:\n  store.put(1)\n except OSError:\n  continue\n go()",
     "nothing that can be lost": "while True:\n try:\n  return int(text)\n except ValueError:\n  text = ask()",
     "a file of settings": "import json\ndef f(d):\n try:\n  return json.load(file)\n except OSError:\n  return d",
+    "a load of the program's own": "def load(x):\n return int(x)\n"
+    "def f(d):\n try:\n  return load(1)\n except OSError:\n  return d",
     "a missing module": "try:\n import redis\n redis.ping()\nexcept ImportError:\n reload(redis)",
     "a cancelled task": "def f(d):\n try:\n  return store.get(1)\n except CancelledError:\n  return d",
     "a mistake of the program": "def f(d):\n try:\n  return store.get(1)\n except AttributeError:\n  return d",
