@@ -104,7 +104,7 @@ def _calling(call: argparse.Namespace) -> Calling:
     gate = () if call.catalogue == CATALOGUE else ("--catalogue", call.catalogue)
     stores, folders = sources(call)
     out = folders[0] if folders else stores[0].parent
-    return Calling(gate=gate, run=() if named(out) == _RUNS else ("--out", named(out)))
+    return Calling(here=str(Path.cwd()), gate=gate, run=() if named(out) == _RUNS else ("--out", named(out)))
 
 
 def _before(files: Sequence[str]) -> tuple[Inventory, ...]:

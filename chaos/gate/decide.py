@@ -93,10 +93,9 @@ def _proof(question: Question, entry: Entry, path: Path, runs: Sequence[Evidence
     )
     if not reasons:
         return msgspec.structs.replace(ruling, notes=tuple(asides(entry, found)))
-    todo = remedy(question, entry, found, runs, reasons[0].reason)
-    return msgspec.structs.replace(
-        ruling, why=reasons[0], notes=tuple(reasons[1:]), todo=todo, advice=advise(reasons[0].reason, found, today)
-    )
+    todo, first = remedy(question, entry, found, runs, reasons[0].reason), reasons[0]
+    advice = advise(first.reason, found, today, question.calling.here)
+    return msgspec.structs.replace(ruling, why=first, notes=tuple(reasons[1:]), todo=todo, advice=advice)
 
 
 def _new(question: Question, target: str, path: Path, runs: Sequence[Evidence]) -> Ruling:

@@ -14,6 +14,7 @@ from chaos.paths import Inventory
 class Calling(msgspec.Struct, frozen=True, kw_only=True):
     """How commands are written: options that the caller gave and that a command must carry on."""
 
+    here: str = ""  # the current folder: what lies below it is named from there
     gate: tuple[str, ...] = ()  # --catalogue FILE, where it is not the default
     run: tuple[str, ...] = ()  # --out DIR, where it is not the default
 

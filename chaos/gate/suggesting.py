@@ -53,14 +53,18 @@ def suggestion(
     return Command(add=(title, best.file), run=(best.file,), repeat=policy.runs), advice
 
 
-def advise(reason: Reason, found: Tally, today: Build) -> str:
-    """What no command can do."""
+def advise(reason: Reason, found: Tally, today: Build, here: str) -> str:
+    """What no command can do; folders below `here` are named from there."""
+
+    def folder(run: Evidence) -> str:
+        return run.folder.removeprefix(f"{here}/") if here else run.folder
+
     if reason == "edited":
-        names = ", ".join(run.folder for run in found.edited)
+        names = ", ".join(map(folder, found.edited))
         return f"put the journal back as it was, or remove {names}: then the run stands as it was judged when it ended"
     if reason in ("failing", "over-budget") or (reason == "flaky" and found.wrong):
         run = (found.wrong or found.good)[0]
-        return f"read {run.folder}/report.html; what mends it is another build, whose paths are all proved again"
+        return f"read {folder(run)}/report.html; what mends it is another build, whose paths are all proved again"
     if reason == "other-build" and today.dirty:
         return "with `build: commit`, what differs must be committed first"
     return ""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from chaos.errors import SpecError
+from chaos.experiment import Budget
 from chaos.gate.catalogue import Candidate, Catalogue, Entry, Policy, Recipe, Waiver
 from chaos.load.budget import read_budget
 from chaos.load.document import INVALID, EnoughProblems, Node, Place, Problems, compose, read, show
@@ -146,7 +147,7 @@ class _Loader:
     def _policy(self, node: Node, what: str, base: Policy, ignore: tuple[str, ...] = ()) -> Any:
         """`base` with what is given put over it."""
         given = dict(node.value) if isinstance(node.value, dict) else {}
-        budget = read_budget(given.pop("budget"), self._reader) if "budget" in given else None
+        budget = self._budget(given.pop("budget")) if "budget" in given else None
         rest = Node(node.place, given if isinstance(node.value, dict) else node.value, node.keys)
         own = self._reader.struct(rest, Policy, what, ignore=ignore)
         if own is INVALID or budget is INVALID:
@@ -154,6 +155,10 @@ class _Loader:
         names = {f.encode_name: f.name for f in msgspec.structs.fields(Policy)}
         put = {names[key]: getattr(own, names[key]) for key in given if key in names}
         return msgspec.structs.replace(base, **put, **({"budget": budget} if budget is not None else {}))
+
+    def _budget(self, node: Node) -> Any:
+        """`none` takes away what the policy bounds: a service, say, has no RPO."""
+        return Budget() if node.value == "none" else read_budget(node, self._reader)
 
     def _paths(self, node: Node, policy: Any) -> tuple[Entry, ...]:
         found = []

@@ -83,6 +83,14 @@ def test_files_are_named_from_here_wherever_the_catalogue_is_named_from(file: Pa
     assert load_catalogue(file.resolve()).entries[0].experiments[0].file == "experiments/cut.yaml"
 
 
+def test_a_path_can_do_without_the_budget_of_all(file: Path) -> None:
+    file.write_text(GOOD.replace("budget: {rto: {detect: 1s}}", "budget: none"))
+    assert [entry.policy.bounds() for entry in load_catalogue(file).entries] == [
+        {},
+        {"rpo.steps": 20, "rto.total": 30.0},
+    ]
+
+
 def test_nothing_but_targets_is_needed(file: Path) -> None:
     file.write_text("targets: [../app]\n")
     assert load_catalogue(file).entries == ()

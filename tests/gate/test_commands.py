@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from chaos.errors import Exit
 from chaos.gate import Calling
 from chaos.gate.commands import cover
 from chaos.paths import Path, Spot
@@ -46,6 +47,12 @@ def test_commands_lead_back_to_the_catalogue_and_the_store_that_were_asked_about
     gone = msgspec.structs.replace(entry(), path="gone")
     decision = decided(*runs(3), entries=(entry(), gone), calling=calling)
     assert decision.commands == ("chaos gate --catalogue 'my paths.yaml' --remove app:gone",)
+
+
+def test_folders_are_named_from_here() -> None:
+    failed = run(1, Exit.FAIL)
+    assert "read /runs/r1/report.html" in decided(failed).paths[0].advice
+    assert "read r1/report.html" in decided(failed, calling=Calling(here="/runs")).paths[0].advice
 
 
 def test_the_experiment_that_is_known_to_go_through_is_named_first() -> None:
