@@ -57,6 +57,12 @@ def _doubts(view: Service, requests: Sequence[Request]) -> Iterator[Verdict]:
     unsent = [r for r in told if r.sent is None]
     if any(r.sent for r in requests) and len(unsent) > most:
         yield unknown(f"{len(unsent)} requests ended that nobody had sent, on record", few(unsent[0].seqs()))
+    ghosts = [r for r in requests if r.sent is None and r.completed is None]
+    if any(r.sent for r in requests) and len(ghosts) > most:
+        yield unknown(
+            f"attempts of {len(ghosts)} requests are on record that no client had sent: {ghosts[0].id}",
+            few(ghosts[0].seqs()),
+        )
     short = [r for r in told if (r.fact("attempts") or 0) > len(r.attempts)]
     if any(view.attempts.values()) and len(short) > most:
         r = short[0]
@@ -91,15 +97,24 @@ def _quietly(view: Service) -> Verdict | None:
 
 
 def _tale(view: Service, requests: Sequence[Request], most: float) -> Verdict | None:
-    """Whether there are as many as the load itself counted."""
+    """Whether there are as many as the load itself counted, and as many that came to nothing."""
     over = view.history.first("load.ended")
-    counted = over.get("requests") if over else None
-    if over is None or counted is None:
+    if over is None:
         return None
-    ended = sum(r.completed is not None for r in requests)
-    if abs(ended - counted) <= most:
-        return None
-    return unknown(f"{ended} requests are on record, its load counted {counted}", (over.seq,))
+    ended = [r for r in requests if r.completed is not None]
+    counts = {"requests": len(ended), "failures": sum(map(_came_to_nothing, ended))}
+    for name, found in counts.items():
+        counted = over.get(name)
+        if counted is not None and abs(found - counted) > most:
+            return unknown(f"{found} {name} are on record, its load counted {counted}", (over.seq,))
+    return None
+
+
+def _came_to_nothing(request: Request) -> bool:
+    """As a load counts it: a mistake of its client is to get its 400, anything else a right and whole answer."""
+    wanted = 400 if request.wrong else 200
+    torn = request.fact("missing") or request.fact("repeated")
+    return request.status != wanted or request.fact("right") is False or bool(torn)
 
 
 def _contradicts(request: Request) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chaos.history import Event
 from judge.histories import Tape
 
 REPLICAS = 3
@@ -158,11 +159,18 @@ class Stack(Tape):
                         evidence={"dropped": 1})  # fmt: skip
 
     def close(self) -> Stack:
-        self.add("load.ended", "load", requests=sum(e.kind == "request.completed" for e in self.events), failures=0)
+        ended = [e for e in self.events if e.kind == "request.completed"]
+        self.add("load.ended", "load", requests=len(ended), failures=sum(map(_failure, ended)))
         self.add("target.finished", code=0, member="load")
         self.add("final.started")
         self.add("run.ended", reason="finished")
         return self
+
+
+def _failure(completed: Event) -> bool:
+    wanted = 400 if completed.get("wrong") else 200
+    torn = completed.get("missing") or completed.get("repeated")
+    return completed.get("status") != wanted or completed.get("right") is False or bool(torn)
 
 
 def control() -> Stack:

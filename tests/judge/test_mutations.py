@@ -250,6 +250,17 @@ def the_router_asks_twice_and_tells_of_it_once(events: Events) -> Events:
 
 
 @lie()
+def second_attempts_go_by_another_name(events: Events) -> Events:
+    again = [e for e in events if e.kind == "attempt.completed" and e.get("replica") == "replica-0"]
+    return put(events, *(other(e, id=f"again-{e.get('id')}") for e in again))
+
+
+@lie()
+def failures_that_the_load_counted_are_answers(events: Events) -> Events:
+    return changed(events, lambda e: e.kind == "load.ended", failures=40)
+
+
+@lie()
 def what_failed_was_a_mistake_afterwards(events: Events) -> Events:
     ids = {e.get("id") for e in after(events, 0.0, 4.0)}
     return changed(

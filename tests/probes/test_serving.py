@@ -107,6 +107,13 @@ async def test_latency_is_a_quantile_that_some_request_really_took() -> None:
     assert await of(Latency(), 10.0, done(9.5, latency=0.3)) == 0.3
 
 
+@pytest.mark.parametrize("status", [503, 429, 400])
+async def test_who_is_refused_late_has_waited_for_it(status: int) -> None:
+    late, soon = done(9.5, status=status, latency=0.9), done(9.6, "b", status=status, latency=0.1)
+    assert await of(Latency(quantile=1.0), 10.0, late, soon) == 0.9
+    assert await of(Latency(), 10.0, soon) == (0.1 if status == 400 else None)
+
+
 async def test_latency_counts_the_wait_for_nothing_and_not_a_quick_refusal() -> None:
     events = [done(9.5, latency=0.02), done(9.6, latency=0.001, status=429), done(9.7, latency=2.0, status=0)]
     assert await of(Latency(), 10.0, *events) == 2.0

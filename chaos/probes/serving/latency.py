@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from chaos.api import Duration, Probe, Ratio, Scene
-from chaos.probes.serving._requests import ended, overdue, quantile
+from chaos.history import Event
+from chaos.probes.serving._requests import EVER, ended, overdue, quantile
 
-_REFUSED = (400, 429, 503)
+_REFUSED = (429, 503)
+_AT_ONCE = 0.5  # of its deadline: who was refused later has waited
 
 
 class Latency(Probe, frozen=True, kw_only=True):
     """A quantile of the time from a request's intended start to its answer, over a sliding window. A request that got
-    none counts with the time that its client has waited; one that was refused at once does not. No data without any.
+    none counts with the time that its client has waited; one that was refused at once, before half of its deadline was
+    over, does not. No data without any.
 
     `quantile: 50%` is the median. The intended start is when the client wanted to send, not when it could.
     """
@@ -26,6 +29,10 @@ class Latency(Probe, frozen=True, kw_only=True):
 
     async def sample(self, scene: Scene) -> float | None:
         known = ended(scene, self.window, what=self.what, priority=self.priority)
-        waits = [float(e.get("latency")) for e in known if e.get("status") not in _REFUSED]
+        waits = [float(e.get("latency")) for e in known if not _refused_at_once(e)]
         late = overdue(scene, self.window, what=self.what, priority=self.priority)
         return quantile([*waits, *(scene.now() - e.t for e in late)], self.quantile)
+
+
+def _refused_at_once(event: Event) -> bool:
+    return event.get("status") in _REFUSED and event.get("latency") <= _AT_ONCE * (event.get("deadline") or EVER)
