@@ -88,7 +88,7 @@ def run(cell: Cell, out: Path) -> Outcome:
         cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     seconds = time.monotonic() - began
-    folder = next((p for p in out.iterdir() if not p.is_symlink()), None)
+    folder = next((p for p in out.iterdir() if p.is_dir() and not p.is_symlink()), None)
     path = folder / "verdict.json" if folder else None
     verdict = json.loads(path.read_text()) if path and path.exists() else None
     good, said = judge(cell, done.returncode, verdict)
