@@ -57,6 +57,8 @@ def _order(plan: Plan, seed: int | None) -> Iterator[str]:
         yield f"each day throws dice of its own; these are those of seed {fresh}"
     elif plan.draw is not None:
         yield f"seed {agenda.seed}"
+    walls = sum(turn.piece.wall for turn in agenda.turns)
+    yield f"{len(agenda.turns)} experiments; by their own limits they run for at most {_span(walls)}"
     if plan.ladder:
         yield f"ladder: {' → '.join(plan.ladder)}"
     for turn in agenda.turns:

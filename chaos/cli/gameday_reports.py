@@ -33,11 +33,12 @@ def write_story(store: Store, day: int) -> str:
     """Write both pages into the day's folder; what to tell about it. A full disk costs the pages, not the day."""
     story = store.story(day)
     story = msgspec.structs.replace(story, past=_past(story))
+    made = report(story)
     try:
-        page, _ = write(Path(story.day.folder), report(story))
+        page, _ = write(Path(story.day.folder), made)
     except OSError as error:
-        return f"no report: {error}; `chaos gameday report` writes it another time"
-    return f"report {nearby(page)}"
+        return f"{made.headline}; no report: {error}; `chaos gameday report` writes it another time"
+    return f"{made.headline}; report {nearby(page)}"
 
 
 def _past(story: DayStory) -> dict[str, tuple[str, ...]]:

@@ -87,6 +87,7 @@ class Report(NamedTuple):
     surprises: tuple[str, ...]
     actions: tuple[Action, ...]
     counts: Mapping[str, int]
+    headline: str
     questions: tuple[str, ...] = QUESTIONS
 
 
@@ -100,8 +101,27 @@ def report(story: DayStory) -> Report:
     surprises = (*_about_the_day(story), *_about_parts(parts, story.past), *_about_the_draw(story))
     return Report(
         story=story, parts=parts, promises=_promises(story), timeline=_timeline(story), surprises=surprises,
-        actions=tuple(_actions(parts, story)), counts=counts,
+        actions=tuple(_actions(parts, story)), counts=counts, headline=_headline(parts),
     )  # fmt: skip
+
+
+def _headline(parts: tuple[Part, ...]) -> str:
+    """The day in one sentence."""
+    passed = sum(part.outcome == "pass" for part in parts)
+    said = [f"{passed} of {len(parts)} experiments passed"]
+    for outcome, words in (("fail", "failed"), ("heal failed", "could not be healed")):
+        names = dict.fromkeys(part.name for part in parts if part.outcome == outcome)
+        said += [f"{', '.join(names)} {words}"] if names else []
+    recoveries = [
+        (figure.value, part.name)
+        for part in parts
+        for figure in part.figures
+        if figure.name == "rto.total" and figure.value is not None
+    ]
+    if recoveries:
+        slowest, name = max(recoveries)
+        said.append(f"the slowest recovery took {slowest:.1f} s ({name})")
+    return "; ".join(said)
 
 
 def _part(turn: Turn, story: DayStory, skipped: str) -> Part:

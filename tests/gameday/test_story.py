@@ -51,6 +51,17 @@ def test_each_turn_has_its_outcome(tmp_path: Path) -> None:
     assert found.counts["interrupted"] == 2
 
 
+def test_the_day_in_one_sentence(tmp_path: Path) -> None:
+    def slow(value: float | None) -> tuple[Figure, ...]:
+        return (Figure(name="rto.total", outcome="pass", value=value, limit=20.0, unit="s"),)
+
+    found = told(
+        tmp_path, plan("a", "b", "c"),
+        [attempt(1, figures=slow(3.0)), attempt(2, Exit.FAIL, figures=slow(8.94)), attempt(3, figures=slow(None))],
+    )  # fmt: skip
+    assert found.headline == "2 of 3 experiments passed; b failed; the slowest recovery took 8.9 s (b)"
+
+
 def test_surprises_are_what_nobody_promised(tmp_path: Path) -> None:
     lot = Draw(count=3, mix={"x": 1.0, "rare": 0.0, "ssd": 1.0}, stands_for={"x": (0,), "rare": (1,)}, seed=5, rate=1.0)
     found = told(

@@ -332,6 +332,7 @@ def test_a_preview_runs_nothing(terminal: Terminal) -> None:
     assert code == 0
     assert said.count("process.freeze") == 4
     assert "hits worker" in said
+    assert "4 experiments; by their own limits they run for at most 20 min" in said
     assert "98.3% of the mix has no experiment" in said
     assert said.count(" 10:00:00 CE") == 3
     assert terminal.ask("plan", "day.yaml", "--seed", "3")[1] == said
