@@ -16,7 +16,7 @@ TOP = 40.0
 _FAULTS = 100
 _FLAGS = 60
 _COLUMNS, _SHAPES = 300, 500
-_COLORS = 6  # epochs share so many colours
+_COLORS = 5  # epochs share so many colours
 
 
 class Box(NamedTuple):
@@ -103,7 +103,7 @@ def x_of(t: float, end: float) -> float:
 def _track(lane: Lane, y: float, end: float, standing: tuple[Band, ...]) -> Track:
     boxes = []
     for begin, stop, state, epoch, why in lane.spans:
-        style = f"{state} e{epoch % _COLORS}" if state == "alive" and epoch is not None else state
+        style = f"{state} e{(epoch - 1) % _COLORS}" if state == "alive" and epoch else state
         told = f"{lane.name}: {why if state == 'dead' else state}" + (f", epoch {epoch}" if epoch is not None else "")
         title = f"{told}, {seconds(begin)} to {seconds(stop)}"
         boxes.append(Box(x_of(begin, end), _width(begin, stop, end), style, title))

@@ -1,7 +1,7 @@
 // Members as lanes: lives in the colours of their epochs, faults as bands, generations as flags, key events as marks.
 const ROW = 22;
 const TOP = 40;
-const EPOCHS = 6;
+const EPOCHS = 5; // colours that they share; the sixth is of none
 const rowOf = new Map(DATA.lanes.map((lane, i) => [lane.name, i]));
 
 // Shape and colour of a kind of event, and its word in the legend.
@@ -52,7 +52,7 @@ function drawSpan(pen, span, width, y) {
     label(pen, state === "dead" && why ? `dead: ${why}` : state, from, wide, y, "soft");
     return;
   }
-  pen.fillStyle = color(epoch === null ? "e5" : `e${(epoch + EPOCHS - 1) % (EPOCHS - 1)}`);
+  pen.fillStyle = color(epoch ? `e${(epoch - 1) % EPOCHS}` : "e5");
   pen.fillRect(from, y + 4, wide, 12);
   if (state === "frozen") {
     pen.strokeStyle = color("accent");

@@ -85,6 +85,36 @@ def test_the_wheel_scrolls_the_page_until_the_picture_is_clicked_and_drag_pans(
     assert float(zoomed(page).split()[0]) < float(before.split()[0])
 
 
+def test_keys_zoom_and_pan_and_the_range_is_said(open_page: Open, red_page: bytes) -> None:
+    page = open_page(red_page)
+
+    def window() -> tuple[float, float]:
+        words = zoomed(page).split()
+        return float(words[0]), float(words[2])
+
+    page.keyboard.press("f")
+    begin, end = window()
+    assert begin < 6.1 < 10.2 < end  # from the fault to the end of the recovery
+    page.keyboard.press("+")
+    closer = window()
+    assert begin < closer[0] < closer[1] < end
+    page.locator("#lanes").focus()
+    page.keyboard.press("ArrowRight")
+    assert window()[0] > closer[0]
+    page.keyboard.press("-")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#say")).to_contain_text("Showing")
+    page.keyboard.press("0")
+    assert zoomed(page).startswith("the whole run")
+    page.keyboard.press("?")
+    assert page.locator("#keys").is_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "event-find"
+    page.keyboard.press("0")  # is typed now, and zooms nothing
+    assert page.locator("#event-find").input_value() == "0"
+
+
 def test_hover_and_keys_show_an_event_and_where_it_stands(open_page: Open, red_page: bytes) -> None:
     page = open_page(red_page, height=1400)
     page.locator("#lanes").focus()
@@ -212,6 +242,7 @@ def test_on_paper_it_is_light_and_whole(open_page: Open, red_page: bytes) -> Non
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("button:visible, input:visible, select:visible, canvas:visible").count() == 0
     assert page.locator("svg:visible").count() >= 3
+    assert page.locator("#contract-title").is_visible()
     assert page.locator(".nojs table.events tbody tr:visible").count() > 15
     assert page.pdf().startswith(b"%PDF")
 
