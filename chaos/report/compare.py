@@ -103,6 +103,14 @@ def terms(first: Result, second: Result) -> Iterator[Term]:
         if share is not None and beside is not None:
             change, mood = difference(round(share * 100), round(beside * 100), "%")
             yield Term(label, f"{share * 100:.0f} %", f"{beside * 100:.0f} %", change, _OTHER.get(mood, ""), "–")
+    yield from _beside(first, second)
+
+
+def _beside(first: Result, second: Result) -> Iterator[Term]:
+    """What else the machines did: a reason for differences."""
+    if first.others is not None and second.others is not None:
+        a, b = round(first.others * 100), round(second.others * 100)
+        yield Term("other work on the machine", f"{a} %", f"{b} %", difference(a, b, "%")[0], "", "–")
 
 
 _MOODS = {True: "worse", False: "better"}

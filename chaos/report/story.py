@@ -19,6 +19,7 @@ from chaos.verdict import Outcome
 _TOLD = 3  # faults of a run that are told one by one
 _SHOWN = 3  # events under what to do next
 _AT_ONCE = 0.0005  # seconds
+_BUSY = 0.3  # share of the processors that others took, from which on it may be the reason
 _WIDE = 190  # characters of a reason on the first screen
 
 WORDS = {Outcome.PASS: "Passed", Outcome.FAIL: "Failed", Outcome.UNKNOWN: "Inconclusive"}
@@ -232,6 +233,11 @@ def _advice(result: Result, history: History, told: Told) -> Iterator[Advice]:
         else:
             sources = [e.source for e in events if history.first("member.started", member=e.source)]
             yield Advice(_logs(list(dict.fromkeys(sources))))
+        if result.others is not None and result.others >= _BUSY:
+            yield Advice(
+                f"Other work took {result.others * 100:.0f} % of this machine's processors meanwhile: before you "
+                "believe a time that was missed, run it again on a quiet one."
+            )
     if told.replay:
         yield Advice("Run exactly this again", command=told.replay)
 

@@ -43,6 +43,12 @@ def test_a_difference_is_better_or_worse_only_where_it_is_more_than_chance(
     assert difference(first, second, "s") == told
 
 
+def test_what_else_the_machines_did_is_told(result: Result) -> None:
+    busy, idle = (msgspec.structs.replace(result, others=share) for share in (0.5, 0.1))
+    (row,) = (t for t in terms(busy, idle) if t.label == "other work on the machine")
+    assert (row.first, row.second, row.mood) == ("50 %", "10 %", "")
+
+
 def test_more_goodput_is_better(result: Result) -> None:
     more = msgspec.structs.replace(result, efficiency=msgspec.structs.replace(result.efficiency, goodput=0.95))
     assert {t.label: t.mood for t in terms(result, more)}["goodput"] == "better"

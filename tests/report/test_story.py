@@ -172,6 +172,15 @@ def test_a_failure_leads_to_its_check_its_events_and_the_command() -> None:
     assert found.advice[-1].command == "chaos run x.yaml"
 
 
+def test_a_failure_on_a_busy_machine_says_so() -> None:
+    events = partition_run()
+    broken = check("fenced", Kind.INVARIANT, failed("a stale write was taken", [171]))
+    result = result_of(events, broken, outcome=Outcome.FAIL)
+    for share, said in ((0.62, True), (0.1, False), (None, False)):
+        found = told(msgspec.structs.replace(result, others=share), events)
+        assert any("62 % of this machine's processors" in a.text for a in found.advice) is said
+
+
 def test_what_is_missing_is_shown_by_what_is_around_it() -> None:
     events = partition_run()
     broken = check("noticed", Kind.INVARIANT, failed("never noticed"))
