@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from chaos.trigger import Condition
 from chaos.verdict import Outcome, Verdict, failed, passed, unknown
 
 _RUN = 3  # samples in a row that show a steady state
+_BLIND = 2.0  # seconds without a sample, and …
+_MISSED = 5.0  # … times as long as between two others: nobody looked
 _SHARE = 0.5  # of the samples from there on must meet it, as the baseline is a median: checkpoints dent, collapse fails
 
 
@@ -134,7 +137,10 @@ def _judge(mode: Mode, bound: Condition, taken: Sequence[Sample], view: Scene) -
         if mode is Mode.BEFORE or (mode is Mode.EDGE and view.struck == math.inf):
             return before
     if mode is Mode.CONTINUOUS:
-        return _every(bound, _steady(bound, taken, view), "of the run")
+        span = _steady(bound, taken, view)
+        whole = _every(bound, span, "of the run")
+        gap = _gap(span, view.over) if whole.outcome is Outcome.PASS else None
+        return whole if gap is None else unknown(f"{gap}, though it is to hold all the time", few(_seqs(span)))
     if not view.faults:
         return unknown("no fault landed, so there is neither a during nor an after")
     if mode is Mode.DURING:
@@ -191,6 +197,19 @@ def _every(bound: Condition, span: Sequence[Sample], when: str) -> Verdict:
     if blind := [s for s in span if s.value is None]:
         return unknown(f"{len(blind)} of {len(span)} samples {when} are late or without data", few(_seqs(blind)))
     return passed(f"met by all {len(span)} samples {when}", few(_seqs(span)))
+
+
+def _gap(span: Sequence[Sample], over: float) -> str | None:
+    """Where nobody looked for so long that anything may have been: the longest time between two samples, or to the end.
+
+    None where they came as regularly as samples do.
+    """
+    times = [*(s.t for s in span), max(over, span[-1].t)]
+    gaps = [b - a for a, b in pairwise(times)]
+    longest = max(gaps)
+    if len(gaps) < _RUN or longest <= max(_BLIND, _MISSED * median(gaps)):
+        return None
+    return f"no sample was taken for {longest:.1f} s, from {times[gaps.index(longest)]:.1f} s on"
 
 
 def _longest(span: Sequence[Sample], bad: Callable[[Sample], bool]) -> list[Sample]:

@@ -94,6 +94,18 @@ class TestHypotheses:
         sample(tape, 0.0).add("run.ended", reason="finished")
         assert speed(tape, promise(Mode.CONTINUOUS)).outcome is Outcome.PASS
 
+    @pytest.mark.parametrize("late", [False, True])
+    def test_continuous_needs_somebody_who_looks_all_the_time(self, late: bool) -> None:
+        tape = sample(Tape().start().train(1, 5), *self.GOOD)
+        tape.fault("process.kill", "coordinator-1")
+        if late:  # to the end of the run
+            sample(tape, *self.GOOD).wait(8.0)
+        else:
+            sample(tape.wait(8.0), *self.GOOD)
+        verdict = speed(tape.done(10), promise(Mode.CONTINUOUS))
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "no sample was taken for 8." in verdict.reason
+
     @pytest.mark.parametrize("nothing", [None, float("nan"), float("inf")])
     def test_a_sample_without_data_never_passes(self, nothing: float | None) -> None:
         assert speed(run(self.GOOD, (nothing,), self.GOOD), promise(Mode.CONTINUOUS)).outcome is Outcome.UNKNOWN
