@@ -159,6 +159,10 @@ def _before(injecting: Event, landed: Event) -> bool:
     return injecting.source == landed.source and injecting.seq < landed.seq
 
 
+# What is not over when the record ends: a failure that was found so, nothing that was asked for, or cut short.
+_OPEN = {Outcome.FAIL: "No", Outcome.PASS: "Not yet", Outcome.UNKNOWN: "Not known"}
+
+
 def _recovered(result: Result, history: History) -> tuple[str, str]:
     recovery = result.worst
     if recovery is None:
@@ -166,9 +170,7 @@ def _recovered(result: Result, history: History) -> tuple[str, str]:
     limit = _limit(result)
     of = f", of {seconds(limit)} allowed" if limit is not None else " (no limit was set)"
     if not recovery.complete or recovery.total is None:
-        return "No" if limit is not None or result.outcome is not Outcome.PASS else "Not yet", _unfinished(
-            recovery, history, limit
-        )
+        return _OPEN[result.outcome], _unfinished(recovery, history, limit)
     late = limit is not None and recovery.total > limit
     broken = any(c.verdict.outcome is Outcome.FAIL for c in result.of(Kind.BUDGET))
     answer = "Too late" if late else "Not as promised" if broken else "Yes"
@@ -204,7 +206,7 @@ def _unfinished(recovery: Recovery, history: History, limit: float | None) -> st
     allowed = f"; {seconds(limit)} were allowed" if limit is not None else " (no limit was set)"
     if "ended" in recovery.evidence:
         return f"The fault ended the whole system{allowed}."
-    noticed = "" if recovery.detect is not None or recovery.serving else " The failure was never noticed."
+    noticed = "" if recovery.detect is not None or recovery.serving else " The failure had not been noticed."
     what = "clients were not served as before" if recovery.serving else "training had not gone on"
     return f"When the run ended, {seconds(took)} after the fault, {what}{allowed}.{noticed}"
 

@@ -98,9 +98,6 @@ def test_a_fault_that_never_came_is_named() -> None:
         ({}, "Yes", "Training went on after 4.1 s, of 30.0 s allowed; no step was lost"),
         ({"resume": 2.0}, "Yes", "went on after 2.0 s and was up to speed after 4.1 s"),
         ({"total": 31.0}, "Too late", "31.0 s, of 30.0 s allowed"),
-        ({"complete": False, "total": None}, "No", "training had not gone on; 30.0 s were allowed"),
-        ({"complete": False, "total": None, "detect": None}, "No", "never noticed"),
-        ({"complete": False, "total": None, "evidence": {"ended": 3}}, "No", "ended the whole system"),
         ({"lost_steps": 5}, "Yes", "5 steps of work had to be done again, of 20 allowed"),
         ({"lost_steps": None}, "Yes", "how much work was lost is not known"),
         ({"serving": True}, "Yes", "Clients were served as before after 4.1 s"),
@@ -115,11 +112,21 @@ def test_the_recovery_is_told_beside_what_is_allowed(changes: dict[str, Any], an
     assert words in found.recovered
 
 
-def test_what_did_not_recover_is_no_failure_where_nothing_was_asked() -> None:
+@pytest.mark.parametrize(
+    ("outcome", "answer"), [(Outcome.FAIL, "No"), (Outcome.PASS, "Not yet"), (Outcome.UNKNOWN, "Not known")]
+)
+def test_a_recovery_that_is_not_over_is_told_by_what_became_of_it(outcome: Outcome, answer: str) -> None:
     events = partition_run()
-    result = recovered(result_of(events), complete=False, total=None)
-    found = told(msgspec.structs.replace(result, checks=()), events)
-    assert (found.answer, "no limit was set" in found.recovered) == ("Not yet", True)
+    result = msgspec.structs.replace(recovered(result_of(events), complete=False, total=None), outcome=outcome)
+    found = told(result, events)
+    assert found.answer == answer
+    assert "6.3 s after the fault, training had not gone on; 30.0 s were allowed" in found.recovered
+    unseen = recovered(result, complete=False, total=None, detect=None)
+    assert "had not been noticed" in told(unseen, events).recovered
+    ended = recovered(result, complete=False, total=None, evidence={"ended": 3})
+    assert "ended the whole system" in told(ended, events).recovered
+    unasked = msgspec.structs.replace(result, checks=())
+    assert "no limit was set" in told(unasked, events).recovered
 
 
 def test_a_run_that_hung_did_not_simply_go_on() -> None:
