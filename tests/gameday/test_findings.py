@@ -14,6 +14,7 @@ from chaos.errors import Exit
 from chaos.gameday.children import SAID
 from chaos.guardian import Ledger
 
+pytestmark = pytest.mark.slow  # a whole report is written
 BUILD = {"sources": "5" * 64}
 
 

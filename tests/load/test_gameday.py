@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from chaos.errors import SpecError
 from chaos.gameday.agenda import LLAMA3, LLAMA3_RATE
-from chaos.load.gameday import load_gameday
+from chaos.load.gameday import KEYS, load_gameday
 
-TINY = Path(__file__).parents[1] / "verdicts" / "target" / "target.yaml"
+ROOT = Path(__file__).parents[2]
+TINY = ROOT / "tests" / "verdicts" / "target" / "target.yaml"
+PAGE = (ROOT / "docs" / "gameday.md").read_text()
 EXPERIMENT = """\
 title: {title}
 target: {target}
@@ -182,3 +186,18 @@ def test_mistakes_of_the_plan_and_of_its_experiments_are_told_at_once(place: Pat
     told = mistakes(place, "stop-on: success\nexperiments: [bad.yaml, two.yaml]\nlab: maybe")
     assert [line.split(": ")[0] for line in told] == ["day.yaml:1:10", "day.yaml:3:6", "bad.yaml:4:47"]
     assert "the target has no rank `9`" in told[2]
+
+
+def test_every_plan_of_the_documentation_is_one(tmp_path: Path) -> None:
+    for folder in ("experiments", "targets"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        assert load_gameday(written(tmp_path, block)).pieces
+
+
+def test_every_key_of_a_plan_is_documented() -> None:
+    rows = {word for row in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for word in re.findall(r"`([\w-]+)`", row)}
+    shown = {key for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) for key in yaml.safe_load(block)}
+    assert set(KEYS) == rows | shown
