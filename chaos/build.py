@@ -12,7 +12,9 @@ from chaos.errors import SpecError
 from chaos.evidence import Build
 
 # What a run or a tool leaves between sources: not what is tested.
-_SKIPPED = frozenset({"__pycache__", "node_modules", "runs", "build", "dist"})
+_SKIPPED = frozenset({"__pycache__", "node_modules"})
+# The same, unless they directly hold code: `dist` is also what a package about distribution is called.
+_OUTPUTS = frozenset({"runs", "build", "dist"})
 _SKIPPED_ENDS = (".pyc", ".pyo", ".swp", "~", ".egg-info")
 _GIT_WITHIN = 10.0
 
@@ -60,13 +62,31 @@ def digest(target: Path, found: Iterable[Path]) -> str:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    for here, folders, names in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not _left_out(f))
-        yield from (Path(here, name) for name in names if not _left_out(name) and Path(here, name).is_file())
+    """Links to folders of the same repository are followed, each folder once: what lies behind one runs like all else.
+    One that leads elsewhere, to data mostly, is not."""
+    seen: set[Path] = set()
+    home = _home(folder.resolve())
+    for at, folders, names in os.walk(folder, followlinks=True):
+        here = Path(at)
+        if (real := here.resolve()) in seen or not real.is_relative_to(home):
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(f for f in folders if not _left_out(f) and not _output(here / f))
+        yield from (here / name for name in names if not _left_out(name) and (here / name).is_file())
 
 
 def _left_out(name: str) -> bool:
     return name.startswith(".") or name in _SKIPPED or name.endswith(_SKIPPED_ENDS)
+
+
+def _home(folder: Path) -> Path:
+    """The repository around a folder; the folder itself where there is none."""
+    return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), folder)
+
+
+def _output(folder: Path) -> bool:
+    return folder.name in _OUTPUTS and not any(folder.glob("*.py"))
 
 
 def commit(folder: Path) -> tuple[str, bool]:

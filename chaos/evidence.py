@@ -50,7 +50,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float = 0.0  # length of the run
     seed: int = 0
     overrides: Mapping[str, str] = {}
-    paths: tuple[str, ...] = ()  # recovery paths that were exercised to their end, in order of name
+    paths: tuple[str, ...] = ()  # recovery paths that were exercised to their end, after a fault, in order of name
     entered: tuple[str, ...] = ()  # that were entered and not left well in any visit
     figures: Mapping[str, float] = {}  # the worst of the run: rto.total, rto.detect, …, rpo.steps, …; goodput, ettr
     journal: str = ""
@@ -114,4 +114,15 @@ def figures(result: Result) -> dict[str, float]:
 
 
 def _paths(history: History, kind: str) -> set[str]:
-    return {str(event.get("name")) for event in history.of(kind)}
+    """What was taken because something had failed: after the first fault began, and before the target's own end.
+
+    A branch that every start or every stop goes through has proved nothing of a failure. Of an experiment without a
+    fault, whose load or settings are the trouble, it is what came after the start.
+    """
+    faults = history.first("fault.armed") is not None
+    since = history.first("fault.injecting" if faults else "method.started")
+    if since is None:
+        return set()
+    until = history.first("target.finished") or history.first("target.stopping")
+    end = until.seq if until is not None else float("inf")
+    return {str(event.get("name")) for event in history.of(kind) if since.seq < event.seq < end}

@@ -32,6 +32,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a new file": lambda f: (f / "more.py").write_text(""),
     "a file less": lambda f: (f / "main.py").unlink(),
     "another name": lambda f: (f / "main.py").rename(f / "other.py"),
+    "a package that is called as outputs are": lambda f: put(f / "dist" / "mesh.py"),
     "contents that changed places": lambda f: [
         (f / "main.py").write_text("print(2)\n"),
         (f / "worker" / "loop.py").write_text("print(1)\n"),
@@ -104,3 +105,28 @@ def test_the_commit_is_known_and_whether_files_differ_from_it(target: Path, tmp_
     assert not clean.dirty
     (target.parent / "main.py").write_text("print(9)\n")
     assert build_of(target, ["."]).dirty
+
+
+def test_what_lies_behind_a_link_to_a_folder_counts(target: Path, tmp_path: Path) -> None:
+    shared, home = tmp_path / "repo" / "shared", target.parent
+    shared.mkdir()
+    (tmp_path / "repo" / ".git").mkdir()
+    (shared / "retry.py").write_text("tries = 3\n")
+    (home / "common").symlink_to("../../shared")
+    (shared / "round").symlink_to("../targets/app")  # a ring
+    before = sources(target)
+    assert (shared / "retry.py").resolve() in files(target, ["."])
+    (shared / "retry.py").write_text("tries = 0\n")
+    assert sources(target) != before
+
+
+def test_data_elsewhere_behind_a_link_is_not_read(target: Path, tmp_path: Path) -> None:
+    put(tmp_path / "data" / "corpus.bin")
+    (target.parent / "data").symlink_to(tmp_path / "data")
+    assert [f.name for f in files(target, ["."])] == ["main.py", "target.yaml", "loop.py"]
+
+
+def test_outputs_are_no_sources(target: Path) -> None:
+    before = sources(target)
+    put(target.parent / "build" / "wheel.json")
+    assert sources(target) == before

@@ -50,6 +50,7 @@ def test_efficiency_is_kept() -> None:
 
 def test_what_was_tested_comes_from_the_record() -> None:
     tape = begun(overrides={"defect": "x"}, lab=False)
+    tape.add("method.started", "harness")
     tape.add("path.entered", "worker", name="a.done")
     tape.add("path.entered", "worker", name="b.stuck")
     tape.add("path.exercised", "worker", name="a.done")
@@ -77,3 +78,34 @@ def test_only_pass_and_fail_are_conclusive(code: Exit, conclusive: bool) -> None
 
     evidence = Evidence.of("/r/1", result(), begun().history, "")
     assert msgspec.structs.replace(evidence, exit=code).conclusive is conclusive
+
+
+STORY = {
+    "start": ("path.exercised", "worker", "worker.resume"),
+    "armed": ("fault.armed", "fault:process.kill", ""),
+    "method": ("method.started", "harness", ""),
+    "fault": ("fault.injecting", "fault:process.kill", ""),
+    "path": ("path.exercised", "worker", "worker.restart"),
+    "end": ("target.finished", "harness", ""),
+    "stopping": ("target.stopping", "harness", ""),
+    "stop": ("path.exercised", "router", "router.drain"),
+}
+
+
+@pytest.mark.parametrize(
+    ("story", "proved"),
+    [
+        ("start method armed fault path end stop", ("worker.restart",)),
+        ("start method armed path fault end", ()),  # it went through it by itself
+        ("start method armed fault path stopping stop", ("worker.restart",)),
+        ("start method armed path end", ()),  # the fault never came
+        ("start method path end stop", ("worker.restart",)),  # an overload, say: nothing is injected
+        ("start path", ()),
+    ],
+)
+def test_a_path_counts_after_a_fault_and_before_the_end_of_the_target(story: str, proved: tuple[str, ...]) -> None:
+    tape = begun()
+    for kind, source, name in (STORY[word] for word in story.split()):
+        said: dict[str, Any] = {"name": name} if name else {}
+        tape.add(kind, source, **said)
+    assert Evidence.of("/r/1", result(), tape.history, "j").paths == proved

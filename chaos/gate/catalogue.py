@@ -13,7 +13,7 @@ from chaos.api import Duration
 from chaos.experiment import Budget
 from chaos.paths import Spot
 
-Share = Annotated[float, Meta(ge=0, le=1, extra={"unit": "ratio"}, description="a share, such as 10% or 0.1")]
+Share = Annotated[float, Meta(ge=0, lt=1, extra={"unit": "ratio"}, description="a share, such as 10% or 0.1")]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):

@@ -30,8 +30,9 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
     `good` is what a ruling rests on: of the newest build that was run, as many as the policy asks for, and up to what
     a p95 needs; where several builds count, the newest of others fill up what is missing. `wrong` have another verdict
-    than the one required: every failed run of that build, however many passed after it, since running again until it
-    passes is no repair; and those without a verdict that went through the path, until as many as asked came after.
+    than the one required: every failed run of that build or of today's, however many passed after it, since running
+    again until it passes is no repair; and those without a verdict that went through the path, until as many as asked
+    came after.
     """
 
     good: tuple[Evidence, ...] = ()
@@ -58,7 +59,8 @@ def tally(entry: Entry, runs: Sequence[Evidence], today: Build, now: float, edit
     usable = [run for run in usable if run.run not in edited]
     good, failed = _judged(entry, usable)
     newest = next((run.build.sources for run in usable), "")
-    failed = [run for run in failed if run.build.sources == newest]
+    # Where any build counts, a later run of an older one must not hide what today's does.
+    failed = [run for run in failed if run.build.sources in (newest, today.sources)]
     undecided = [run for run in usable if not decided(run)]
     met = [run for run in undecided if entry.path in run.paths]
     counting = sorted((*good, *failed, *met), key=lambda run: (run.started, run.run), reverse=True)
@@ -94,20 +96,22 @@ def same_build(policy: Policy, then: Build, today: Build) -> bool:
     if policy.build == "any":
         return True
     if policy.build == "commit":
-        return bool(today.commit) and then.commit == today.commit and not then.dirty and not today.dirty
+        alike = bool(today.commit) and then.commit == today.commit and not then.dirty and not today.dirty
+        # git does not tell of files that it ignores or does not know yet; they run all the same.
+        return alike and then.sources == today.sources
     return then.sources == today.sources
 
 
 def decided(run: Evidence) -> bool:
     """Whether it has a verdict that stands: a pass of a record that does not end, or with an exit code of trouble, has
-    none."""
+    none. A failure counts against a path though its record does not end."""
     return run.conclusive and (run.outcome is Outcome.FAIL or bool(run.journal)) and run.outcome is not Outcome.UNKNOWN
 
 
 def right(policy: Policy, run: Evidence) -> bool:
     """Whether it has the verdict that the policy asks for."""
     wanted, code = (Outcome.PASS, Exit.PASS) if policy.verdict == "pass" else (Outcome.FAIL, Exit.FAIL)
-    return decided(run) and run.outcome is wanted and run.exit is code
+    return decided(run) and bool(run.journal) and run.outcome is wanted and run.exit is code
 
 
 def lacking(entry: Entry, found: Tally) -> int:
@@ -137,7 +141,7 @@ def _judged(entry: Entry, usable: Iterable[Evidence]) -> tuple[list[Evidence], l
         if right(entry.policy, run):
             if entry.path in run.paths:
                 good.append(run)
-        elif decided(run):
+        elif decided(run) and (run.journal or run.outcome.value != entry.policy.verdict):
             failed.append(run)
     return good, failed
 

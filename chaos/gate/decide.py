@@ -66,6 +66,7 @@ def _rulings(question: Question, inventory: Inventory, runs: Mapping[str, Sequen
     for entry in catalogue.entries:
         if entry.target == target and inventory.find(entry.path) is None:
             yield _gone(question, entry)
+    yield from _unknown(inventory, question.builds.get(target, Build(sources="")), own)
     for handler in inventory.undeclared:
         state = State.BLOCKED if catalogue.policy.undeclared == "block" else State.WARNED
         caught = f" ({', '.join(handler.catches)})" if handler.catches else ""
@@ -114,6 +115,20 @@ def _gone(question: Question, entry: Entry) -> Ruling:
         detail += "; the last release had it"
     ruling = _plain("path", entry.target, entry.path, entry.spot, "gone", detail)
     return msgspec.structs.replace(ruling, todo=Command(remove=entry.name))
+
+
+def _unknown(inventory: Inventory, today: Build, runs: Sequence[Evidence]) -> Iterator[Ruling]:
+    """Paths that this very build went through, and that nobody found in its sources: a name that is only known when
+    the program runs, in a file that is not read, or told by another program."""
+    first: dict[str, str] = {}
+    for run in runs:
+        for name in (*run.paths, *run.entered) if run.build.sources == today.sources else ():
+            first.setdefault(name, run.run)
+    for name in sorted(name for name in first if inventory.find(name) is None):
+        detail = f"recorded by {first[name]} on this build, and neither the sources nor the target file have it"
+        advice = "list it in the target file, and name it where `chaos paths` finds it"
+        ruling = _plain("path", inventory.target, name, None, "new", detail)
+        yield msgspec.structs.replace(ruling, advice=advice)
 
 
 def _unkept(target: str, path: Path) -> Ruling:

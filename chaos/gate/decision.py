@@ -20,7 +20,7 @@ Reason = Literal[
     "unreadable",  # a source of the target: which paths are in it is not known
     "unkept",  # listed in the target file, and no code declares it
     "gone",  # in the catalogue, and the target has it no more
-    "new",  # in the code, and not in the catalogue
+    "new",  # in the code or in a record of this build, and not in the catalogue
     "undeclared",  # code that handles failures outside any declared path
     "failing",  # the newest run failed
     "flaky",  # more runs than allowed failed

@@ -132,6 +132,8 @@ def _why(reason: Reason, entry: Entry, run: Evidence, today: Build, now: float) 
                 return "of a commit that is not known: the target is in no repository"
             if today.dirty:
                 return f"of a commit, and files differ from {today.commit[:10]} today: commit them"
+            if run.build.commit == today.commit and not run.build.dirty:
+                return "of this commit, with other files that git ignores or does not know"
             differs = ", with files that differed" if run.build.dirty else ""
             return f"of another commit: {run.build.commit[:10] or 'none'}{differs}, today {today.commit[:10]}"
         case "other-build":

@@ -152,6 +152,8 @@ class _Loader:
         own = self._reader.struct(rest, Policy, what, ignore=ignore)
         if own is INVALID or budget is INVALID:
             return INVALID
+        if "fresh" in given and own.fresh == 0:
+            self._problems.add(given["fresh"].place, "nothing is that fresh, so nothing could be proved", "such as 14d")
         names = {f.encode_name: f.name for f in msgspec.structs.fields(Policy)}
         put = {names[key]: getattr(own, names[key]) for key in given if key in names}
         return msgspec.structs.replace(base, **put, **({"budget": budget} if budget is not None else {}))

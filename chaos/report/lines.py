@@ -132,6 +132,7 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "target.starting": lambda d: "starting the target",
     "target.ready": lambda d: "target is ready",
     "target.finished": lambda d: f"target finished with {d.get('code')} ({d.get('member')})",
+    "target.stopping": lambda d: "target is stopped",
     "target.hung": lambda d: f"no progress for {seconds(d.get('seconds'))}; alive: {names(d.get('alive'))}",
     "baseline.met": lambda d: "steady state before the method: met",
     "baseline.missed": lambda d: f"steady state before the method: not met; {details(d)}",

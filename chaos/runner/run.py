@@ -178,6 +178,8 @@ class _Conductor:
             self.ending.ask("finished")
             if self.ending.reason != "finished":
                 self._record("final.started", reason=self.ending.reason)
+            if not self._finished.is_set():  # what its members do from here on is not about a failure
+                self._record("target.stopping")
 
     async def _conduct(self, target: Target) -> None:
         if refused := self.method.refuse(target):

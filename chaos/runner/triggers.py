@@ -18,7 +18,7 @@ from chaos.trigger import PHASES, After, OnEvent, OnFile, OnLog, OnPhase, OnPoin
 
 # What only the runner says: verdicts rest on it, so a target that says it is not believed.
 OWN = frozenset({"run", "baseline", "method", "fault", "probe", "abort", "limit", "final", "point", "file"})
-OWN_KINDS = frozenset({"target.starting", "target.ready", "target.hung", "target.finished"})
+OWN_KINDS = frozenset({"target.starting", "target.ready", "target.hung", "target.finished", "target.stopping"})
 
 
 class Watch:

@@ -124,7 +124,7 @@ waivers:
         "3:16: `0` is not at least 1",
         "3:26: `14` has no unit",
         "3:37: one of any, commit, same is meant, not `yes`",
-        "3:54: `120%` is not at most 1",
+        "3:54: `120%` is not less than 1",
         "3:74: `rto` does not say of what `3s` is",
         "5:3: unknown key `ap` in `paths` (did you mean `app`?)",
         "8:5: `a` lacks `experiments`",
@@ -155,6 +155,8 @@ waivers:
         ("targets: [../app]\nwaivers: [{path: 'app:x', owner: a, reason: r, until: 2026-01-01},"
          " {path: 'app:x', owner: a, reason: r, until: 2026-01-01}]\n", "waived twice"),
         ("targets: [../experiments/none.yaml]\n", "is no target file"),
+        ("targets: [../app]\npolicy: {fresh: 0s}\n", "nothing is that fresh"),
+        ("targets: [../app]\npolicy: {flake-rate: 1}\n", "`1` is not less than 1"),
     ],
 )  # fmt: skip
 def test_what_is_no_catalogue_says_so(file: Path, text: str, said: str) -> None:

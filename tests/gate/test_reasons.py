@@ -405,3 +405,39 @@ def test_the_same_question_has_the_same_answer() -> None:
     asked = question(*runs(2), run(3, Exit.FAIL))
     assert decide(asked) == decide(asked)
     assert asked.now == NOW
+
+
+def test_a_path_that_only_a_run_knows_of_is_told() -> None:
+    hidden = runs(3, paths=("link.retry", "link.hidden"))
+    decision = decided(*hidden)
+    assert decision.verdict is Verdict.BLOCKED
+    (found,) = decision.blocked
+    assert (found.title, found.why and found.why.reason) == ("app:link.hidden", "new")
+    assert found.why is not None
+    assert "recorded by r1.08333 on this build" in found.why.detail
+    entered = runs(3, entered=("link.hidden",))
+    assert decided(*entered).verdict is Verdict.BLOCKED
+    elsewhere = run(5, build=Build(sources="old"), paths=("link.hidden",))  # it was taken out since
+    assert decided(*runs(3), elsewhere).verdict is Verdict.OPEN
+
+
+def test_a_commit_does_not_tell_of_files_that_git_does_not_know() -> None:
+    generated = runs(3, build=Build(sources="other", commit="c1"))
+    found = ruling(*generated, entries=(entry(build="commit"),))
+    assert found.why is not None
+    assert found.why.reason == "other-build"
+    assert "git" in found.why.detail
+
+
+def test_a_failure_of_today_is_not_hidden_by_a_later_run_of_an_older_build() -> None:
+    asked = (entry(build="any"),)
+    older = runs(3, since=0.1, build=Build(sources="old"))
+    assert why(run(1, Exit.FAIL), *older, entries=asked) != ""
+    assert why(*older, entries=asked) == ""
+
+
+def test_a_failure_whose_record_does_not_end_shows_no_known_bug() -> None:
+    asked = (entry(verdict="fail"),)
+    assert why(*runs(3, Exit.FAIL), entries=asked) == ""
+    assert why(*runs(3, Exit.FAIL, journal=""), entries=asked) != ""
+    assert why(*runs(3), run(0.5, Exit.FAIL, journal="")) == "failing"

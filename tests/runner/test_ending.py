@@ -35,6 +35,7 @@ async def test_a_fault_is_healed_when_its_hold_is_over(play: Play) -> None:
         "fault.healed",
         "method.ended",
         "final.started",
+        "target.stopping",
         "run.ended",
     ]
     landed, healed = history.of("fault.landed")[0], history.of("fault.healed")[0]
