@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import ClassVar
 
 from chaos.api import Duration, Invariant, Ratio
@@ -26,8 +27,9 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
     delay that clients can bear) explains none. What was ejected must return within `within` after its process is ready
     again, its fault is healed, or, without a cause, at all; and one that has returned is asked again, as others are,
     within `within`. Never more than the share `most` of the replicas is out for failed attempts at the same time: where
-    all fail, the cause is elsewhere. Needs an ejection, or at least `mistakes` of clients (that they made on purpose,
-    status 400) with other requests beside them.
+    all fail, the cause is elsewhere. One that was asked as others are, and then nothing for twice `within` although
+    nothing was wrong with it and nobody said that it was out, leaves it unknown. Needs an ejection, or at least
+    `mistakes` of clients (that they made on purpose, status 400) with other requests beside them.
     """
 
     id: ClassVar[str] = "S8"
@@ -59,6 +61,8 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
         return self._judged(view, outs, back, doubts)
 
     def _judged(self, view: Service, outs: list[Out], back: list[int], doubts: list[str]) -> Verdict:
+        if idle := next((v for r in view.replicas if (v := self._left_out(view, r))), None):
+            return idle
         mistakes = [r for r in view.ended() if r.status == 400 and r.wrong]
         seqs = [r.completed.seq for r in mistakes if r.completed]
         if doubts:
@@ -172,6 +176,29 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             f"others were asked {len(asked)} times",
             few([out.ejected.seq, out.returned.seq, *(a.seq for a in asked)]),
         )
+
+    def _left_out(self, view: Service, replica: str) -> Verdict | None:
+        """Nobody says that it is out, and nobody asks it any more."""
+        begun = sorted(a.began for a in view.attempts.get(replica, ()))
+        for count, (last, following) in enumerate(pairwise([*begun, view.over]), start=1):
+            if count < _SHARED or following - last <= 2 * self.within or self._away(view, replica, last, following):
+                continue
+            asked = sum(last < a.began < following for attempts in view.attempts.values() for a in attempts)
+            if asked >= _SHARED * len(view.replicas):
+                return unknown(
+                    f"{replica} was asked nothing for {following - last:.1f} s, while others were asked {asked} times, "
+                    "though nobody said that it was out",
+                    few([a.seq for a in view.attempts[replica][-2:]]),
+                )
+        return None
+
+    def _away(self, view: Service, replica: str, since: float, until: float) -> bool:
+        """Whether it was out for any reason at some time in that span, or may have been."""
+        spans = [(o.ejected.t, o.returned.t if o.returned else math.inf) for o in view.outs if o.replica == replica]
+        spans += [(d.since, d.until) for d in view.dead() if d.replica == replica]
+        spans += [(d.begun.t, d.until) for d in view.drains if d.member == replica]
+        spans += [(f.injecting.t, f.stands(view.over)) for f in view.faults if replica in view.hit(f) or view.shared(f)]
+        return any(began < until and since < ended for began, ended in spans)
 
     def _well_since(self, view: Service, out: Out) -> float | None:
         """From when on nothing keeps it out; None where something does to the end."""

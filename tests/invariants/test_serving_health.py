@@ -354,9 +354,19 @@ class TestAccurateEjection:
         stack = Stack().open().serve(30)
         stack.kill("replica-1")
         stack.eject("replica-1")
-        verdict = EJECTION.check(stack.serve(200, "replica-0").close().history)
+        verdict = EJECTION.check(stack.serve(200, "replica-0", "replica-2").close().history)
         assert verdict.outcome is Outcome.PASS
         assert "0 returned, 1 could not" in verdict.reason
+
+    def test_one_that_is_asked_nothing_any_more_though_nobody_said_so_leaves_it_unknown(self) -> None:
+        stack = self.errs().serve(30).serve(200, "replica-0", "replica-2")
+        verdict = EJECTION.check(stack.close().history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert verdict.reason.startswith("replica-1 was asked nothing for 12.")
+        never = Stack().open().serve(230, "replica-0", "replica-2")  # as a spare is
+        for _ in range(10):
+            never.ask(("replica-0", 400), wrong=True)
+        assert EJECTION.check(never.close().history).outcome is Outcome.PASS
 
     def test_a_new_process_that_is_ready_must_return_even_if_nobody_polls_its_health(self) -> None:
         stack = Stack().open().serve(30)
@@ -374,7 +384,7 @@ class TestAccurateEjection:
         stack.health("replica-1", "correct", up=False)
         stack.eject("replica-1")
         stack.heal("compute.corrupt")
-        assert EJECTION.check(stack.serve(200, "replica-0").close().history).outcome is Outcome.PASS
+        assert EJECTION.check(stack.serve(200, "replica-0", "replica-2").close().history).outcome is Outcome.PASS
 
     def test_most_of_the_replicas_are_no_outliers(self) -> None:
         stack = Stack().open().serve(9)
