@@ -34,7 +34,7 @@ def shortest(blocked: Sequence[Ruling], calling: Calling) -> tuple[str, ...]:
 def cover(needs: Sequence[tuple[tuple[str, ...], int]]) -> dict[str, int]:
     """How often to run which file so that each need, any one of its files so many times, is met.
 
-    The file that meets most needs is taken first, as long as any are open; of equal ones the cheaper.
+    The file that meets most needs is taken first, as long as any are open; of equal ones the one that is named first.
     """
     still = list(needs)
     chosen: dict[str, int] = {}
@@ -43,7 +43,7 @@ def cover(needs: Sequence[tuple[tuple[str, ...], int]]) -> dict[str, int]:
         for files, repeat in still:
             for file in files:
                 offers[file].append(repeat)
-        best = max(offers, key=lambda file: (len(offers[file]), -max(offers[file])))
+        best = max(offers, key=lambda file: len(offers[file]))
         chosen[best] = max(chosen.get(best, 0), *offers[best])
         still = [need for need in still if best not in need[0]]
     return chosen

@@ -206,6 +206,11 @@ def test_a_failure_of_another_build_is_not_held_against_this_one() -> None:
     assert why(*runs(3, since=4), old, entries=asked) == "failing"
 
 
+def test_runs_of_other_builds_only_fill_up_what_is_missing() -> None:
+    found = ruling(run(1), *runs(5, since=2, build=Build(sources="old")), entries=(entry(build="any"),))
+    assert found.runs == ("r1", "r2", "r2.04167")
+
+
 def test_inconclusive() -> None:
     found = ruling(*runs(2, Exit.INCONCLUSIVE))
     assert found.why is not None
@@ -220,6 +225,14 @@ def test_an_inconclusive_run_through_the_path_counts_until_as_many_as_asked_came
     assert why(*runs(3), late) == "inconclusive"
     assert why(*runs(2, since=0.5), *runs(3), late) == "inconclusive"
     assert why(*runs(3, since=0.5), *runs(3), late) == ""
+    assert ruling(*runs(3), late).commands == ("chaos run experiments/cut.yaml --repeat 3",)
+
+
+def test_an_inconclusive_run_that_never_came_to_the_path_says_nothing_of_it() -> None:
+    late = run(0.9, Exit.INCONCLUSIVE, paths=())
+    found = ruling(*runs(3), late)
+    assert found.state is State.PROVED
+    assert [note.reason for note in found.notes] == ["inconclusive"]
 
 
 @pytest.mark.parametrize(
@@ -232,7 +245,9 @@ def test_an_inconclusive_run_through_the_path_counts_until_as_many_as_asked_came
     ],
 )
 def test_a_pass_that_is_none_is_no_proof(more: dict[str, Any]) -> None:
-    assert why(*runs(3, **more)) == "inconclusive"
+    found = ruling(*runs(3, **more))
+    assert found.why is not None
+    assert (found.why.reason, found.runs) == ("inconclusive", ())
 
 
 def test_a_run_that_somebody_ended_says_nothing() -> None:
@@ -273,8 +288,10 @@ def test_edited_blocks_and_does_not_count() -> None:
 
 
 def test_an_edited_failure_is_not_lost() -> None:
-    failed = run(0.5, Exit.FAIL)
-    assert why(*runs(3), failed, edited=frozenset({failed.run})) == "edited"
+    for failed in (run(0.5, Exit.FAIL), run(0.5, Exit.FAIL, paths=())):
+        assert why(*runs(3), failed, edited=frozenset({failed.run})) == "edited"
+    idle = run(0.5, paths=())  # neither for nor against
+    assert why(*runs(3), idle, edited=frozenset({idle.run})) == ""
 
 
 def test_experiment_changed() -> None:
@@ -366,6 +383,7 @@ def test_zero_is_never_open() -> None:
     assert decided(waivers=(waiver(),)).verdict is Verdict.NO_DATA
     assert decided(*runs(3), inventories=()).verdict is Verdict.NO_DATA
     assert decided(*runs(3), inventories=(with_paths(),), entries=()).verdict is Verdict.NO_DATA
+    assert decided(*runs(3), inventories=(with_paths(),)).verdict is Verdict.NO_DATA  # and one in the catalogue is gone
     assert decided(*runs(3, paths=()), waivers=(waiver(),)).verdict is Verdict.NO_DATA  # nothing is proved
 
 

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 
 import pytest
 
-from chaos.trend.ranks import compare, holm, least_p, midranks, needed, pettitt
+from chaos.trend.ranks import _normal, compare, holm, least_p, midranks, needed, pettitt
 
 # Hollander and Wolfe, Nonparametric Statistical Methods (1973), p. 69: permeability of the human chorioamnion.
 AT_TERM = (0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46)
@@ -74,6 +74,12 @@ def test_the_normal_approximation_meets_the_exact_where_it_takes_over() -> None:
         exact, near = compare(before, after).p, compare([*before, -1.0], after).p
         assert near == pytest.approx(exact, rel=0.5)
         assert near < exact  # one lower value more before can only speak for worse
+
+
+def test_the_normal_approximation_has_its_correction_for_continuity() -> None:
+    """Of the same nine values: 0.11134688653 two-sided with it, 0.0864107 without."""
+    males, females = [19.0, 22, 16, 29, 24], [20.0, 11, 17, 12]
+    assert _normal(17, 4, 5, [*females, *males]) == pytest.approx(0.11134688653 / 2, abs=1e-10)
 
 
 def test_the_normal_approximation_by_the_book() -> None:

@@ -127,6 +127,12 @@ def test_a_level_that_came_with_an_earlier_build_is_told_and_not_held_against_th
     assert "another level since c-b: median 4.20 → 6.20 s" in text(found, color=False)
 
 
+def test_a_level_that_is_better_by_now_is_no_trouble() -> None:
+    trend = only([*runs("a", WORSE * 2), *runs("b", STEADY, 1e4), *runs("c", STEADY, 2e4)])
+    assert trend.change_p is not None
+    assert (trend.change_p < 0.05, trend.state) == (True, State.STEADY)
+
+
 def test_what_is_asked_for_is_what_is_looked_at() -> None:
     variants: tuple[dict[str, Any], ...] = ({"target": "x"}, {"experiment": "y"}, {})
     history = [run for more in variants for run in (*runs("a", STEADY, **more), *runs("b", STEADY, 1e4, **more))]
