@@ -52,12 +52,11 @@ function rangeText() {
     : `${axis.begin.toFixed(3)} to ${axis.end.toFixed(3)} s, ${seconds(axis.end - axis.begin)} of ${seconds(LAST - FIRST)}`;
 }
 
-let announcing = 0;
-function tellRange() {
+function tellRange(aloud = true) {
   const place = at("range");
   if (!place) return;
   place.textContent = rangeText();
   for (const id of ["zoom-out", "pan-left", "pan-right", "zoom-all"]) if (at(id)) at(id).disabled = isWhole();
   clearTimeout(announcing);
-  announcing = setTimeout(() => say(`Showing ${rangeText()}`), 400); // not on every turn of a wheel
+  if (aloud) announcing = setTimeout(() => say(`Showing ${rangeText()}`), 400); // not on every turn of a wheel
 }

@@ -2,8 +2,10 @@
 const at = (id) => document.getElementById(id);
 const DATA = JSON.parse(at("data").textContent);
 
-// Tell it to those who listen.
+// Tell it to those who listen; what was to be told in a moment is overtaken.
+let announcing = 0;
 function say(text) {
+  clearTimeout(announcing);
   at("say").textContent = text;
 }
 

@@ -6,8 +6,8 @@ const rowOf = new Map(DATA.lanes.map((lane, i) => [lane.name, i]));
 
 // Shape and colour of a kind of event, and its word in the legend.
 const LOOKS = {
-  fault: ["diamond", "fail", "fault"], failure: ["up", "fail", "failure noticed"], write: ["cross", "fail", "write refused"],
-  epoch: ["cross", "fail", "write refused"], member: ["cross", "ink", "process started or ended"], recovery: ["round", "pass", "recovery"],
+  "fault.healed": ["diamond", "pass", "fault healed"], fault: ["diamond", "fail", "fault"], failure: ["up", "fail", "failure noticed"],
+  "write.rejected": ["cross", "fail", "write refused"], "epoch.rejected": ["cross", "fail", "write refused"], member: ["cross", "ink", "process started or ended"], recovery: ["round", "pass", "recovery"],
   group: ["round", "pass", "recovery"], session: ["round", "pass", "recovery"], checkpoint: ["square", "ink", "checkpoint"],
   replica: ["down", "unknown", "service changed"], breaker: ["down", "unknown", "service changed"], ladder: ["down", "unknown", "service changed"],
   features: ["down", "unknown", "service changed"], drain: ["down", "unknown", "service changed"],
@@ -15,7 +15,7 @@ const LOOKS = {
 const PLAIN = ["dot", "soft", "other event"];
 
 function lookOf(kind) {
-  return LOOKS[kind.split(".")[0]] ?? PLAIN;
+  return LOOKS[kind] ?? LOOKS[kind.split(".")[0]] ?? PLAIN;
 }
 
 // A mark whose shape tells its kind as well as its colour does.

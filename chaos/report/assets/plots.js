@@ -114,5 +114,5 @@ function startToolbar() {
   onClick("pan-left", () => pan(-0.3));
   onClick("pan-right", () => pan(0.3));
   onClick("zoom-all", showAll);
-  tellRange();
+  tellRange(false);
 }
