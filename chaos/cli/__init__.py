@@ -167,6 +167,10 @@ def _gate(verb: argparse.ArgumentParser) -> None:
         ("sarif", "for code scanning"), ("badge", "an SVG"),
     ):  # fmt: skip
         verb.add_argument(f"--{name}", metavar="FILE", help=f"write the decision to FILE: {text}")
+    verb.add_argument(
+        "--verify", action="store_true",
+        help="judge the runs that the decision rests on again, where their folders are still there",
+    )  # fmt: skip
     verb.add_argument("-q", "--quiet", action="store_true", help="only the verdict and what would open it")
 
 

@@ -60,8 +60,9 @@ def gather(runs: Path, archive: Archive) -> Iterator[Evidence | Skipped]:
         try:
             result, history = judge_folder(folder.resolve())
             evidence = evidence_of(folder.resolve(), result, history)
-        except (ChaosError, ValueError) as error:
-            yield Skipped(folder, str(error))
+        except (ChaosError, ValueError, TypeError, LookupError, AttributeError, msgspec.MsgspecError) as error:
+            # What somebody else wrote may be anything; one folder must not keep all others from being judged.
+            yield Skipped(folder, str(error) or type(error).__name__)
             continue
         archive.add(evidence)
         yield evidence

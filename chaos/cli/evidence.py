@@ -9,13 +9,14 @@ from pathlib import Path
 import msgspec
 
 from chaos.archive import NAME, Archive
-from chaos.cli.archiving import Skipped, gather, untouched
-from chaos.errors import JournalError
+from chaos.cli.archiving import Skipped, evidence_of, gather, untouched
+from chaos.cli.judging import JOURNAL, judge_folder
+from chaos.errors import ChaosError, Exit, JournalError
 from chaos.evidence import Evidence
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """`runs`, oldest first, each once; `conflicting` are those that two stores tell differently; `remarks` are for
+    """`runs`, oldest first, each once; `conflicting` are those that are told of in two ways; `remarks` are for
     people."""
 
     runs: tuple[Evidence, ...] = ()
@@ -45,9 +46,28 @@ def collect(stores: Sequence[Path], folders: Sequence[Path]) -> Collected:
             for run in archive.runs():
                 if _told(found.setdefault(run.run, run)) != _told(run):
                     conflicting.add(run.run)
-    remarks += [f"{name}: two stores tell of it differently, so it does not count" for name in sorted(conflicting)]
-    runs = tuple(sorted(found.values(), key=lambda run: (run.started, run.run)))
-    return Collected(runs=runs, conflicting=frozenset(conflicting), remarks=tuple(remarks))
+    runs = sorted(found.values(), key=lambda run: (run.started, run.run))
+    copies = _copies(runs, conflicting)
+    remarks += [f"{name}: the record of {first}, copied: it counts once" for name, first in copies.items()]
+    remarks += [f"{name}: it is told of in two ways, so it does not count" for name in sorted(conflicting)]
+    runs = [run for run in runs if run.run not in copies]
+    return Collected(runs=tuple(runs), conflicting=frozenset(conflicting), remarks=tuple(remarks))
+
+
+def _copies(runs: Sequence[Evidence], conflicting: set[str]) -> dict[str, str]:
+    """Runs whose journal is, to the byte, that of another one, by whose it is; where the two are told of differently,
+    both are conflicting and neither is left out."""
+    first: dict[str, Evidence] = {}
+    copies: dict[str, str] = {}
+    for run in runs:
+        other = first.setdefault(run.journal, run) if run.journal else run
+        if other is run:
+            continue
+        if msgspec.structs.replace(_told(run), run=other.run) == _told(other):
+            copies[run.run] = other.run
+        else:
+            conflicting |= {run.run, other.run}
+    return copies
 
 
 def touched(run: Evidence) -> bool:
@@ -56,6 +76,30 @@ def touched(run: Evidence) -> bool:
         return not untouched(run)
     except JournalError:
         return True
+
+
+def contradicted(run: Evidence) -> bool:
+    """Whether the journal, judged again, says something else than the store; never of a folder that is gone.
+
+    A row of a store can be changed by anybody who can write to it, and its journal need not know. How a run that could
+    not write its record ended is only known to the store, so that another exit code is no contradiction but of a pass.
+    """
+    folder = Path(run.folder)
+    if not (folder / JOURNAL).exists():
+        return False
+    try:
+        again = evidence_of(folder, *judge_folder(folder))
+    except (ChaosError, ValueError, msgspec.MsgspecError):
+        return True
+    return _proof(again) != _proof(run) or (not run.exit and bool(again.exit))
+
+
+def _proof(run: Evidence) -> Evidence:
+    """What a gate looks at, of what a journal alone can say."""
+    return msgspec.structs.replace(
+        _told(run), run="", exit=Exit.PASS, headline="", title="", version="", entered=(), started=round(run.started),
+        seconds=0.0, figures={name: round(value, 6) for name, value in run.figures.items()},
+    )  # fmt: skip
 
 
 def _told(run: Evidence) -> Evidence:

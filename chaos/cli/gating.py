@@ -14,7 +14,7 @@ import msgspec
 from chaos.archive import NAME
 from chaos.build import commit
 from chaos.clean import clean
-from chaos.cli.evidence import Collected, collect, touched
+from chaos.cli.evidence import Collected, collect, contradicted, touched
 from chaos.cli.output import columns
 from chaos.cli.paths import inventory_of
 from chaos.errors import Exit, SpecError
@@ -48,7 +48,7 @@ def main(call: argparse.Namespace) -> int:
     inventories = tuple(inventory_of(file) for file in catalogue.targets)
     stores, folders = sources(call)
     found = collect(stores, folders)
-    decision = settle(_question(call, catalogue, inventories, found), found)
+    decision = settle(_question(call, catalogue, inventories, found), found, verify=call.verify)
     _write(call, decision, inventories)
     _show(decision, found, quiet=call.quiet)
     return decision.verdict.exit
@@ -60,8 +60,9 @@ def sources(call: argparse.Namespace) -> tuple[list[Path], list[Path]]:
     return (stores, folders) if stores or folders else ([Path(_RUNS, NAME)], [])
 
 
-def settle(question: Question, found: Collected) -> Decision:
-    """Decide, and decide again without the runs whose journal is found to be another than was judged."""
+def settle(question: Question, found: Collected, *, verify: bool = False) -> Decision:
+    """Decide, and decide again without the runs whose journal is found to be another than was judged; to `verify` is to
+    judge them again, and to mind what the store says else than that."""
     known = {run.run: run for run in question.runs}
     edited, verified = found.conflicting, frozenset[str]()
     while True:
@@ -71,7 +72,8 @@ def settle(question: Question, found: Collected) -> Decision:
             question = msgspec.structs.replace(question, candidates=candidates(question.catalogue))
             decision = decide(question)
         asked = decision.leaned - verified
-        edited |= frozenset(run for run in asked if touched(known[run]))
+        doubted = (run for run in asked if touched(known[run]) or (verify and contradicted(known[run])))
+        edited |= frozenset(doubted)
         verified |= asked
         if not asked or edited == question.edited:
             return decision

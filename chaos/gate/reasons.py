@@ -42,7 +42,7 @@ def asides(entry: Entry, found: Tally) -> list[Finding]:
 def _edited(found: Tally) -> Iterator[Finding]:
     for run in found.edited[:1]:
         others = f" (and {len(found.edited) - 1} more)" if len(found.edited) > 1 else ""
-        how = "its journal was changed after it was judged, or two stores tell of it differently"
+        how = "its journal was changed after it was judged, or what is told of it differs"
         yield Finding("edited", f"{run.run}: {how}{others}")
 
 

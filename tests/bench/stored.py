@@ -51,7 +51,7 @@ def evidence(folder: Path, number: int, path: str, ago: float = 3600.0, exit: Ex
         headline="a headline",
         paths=(path,),
         figures={"rto.total": 1.0 + number % 7, "rpo.steps": float(number % 11)},
-        journal="j",
+        journal=f"j{number}",
     )
 
 
@@ -61,8 +61,8 @@ def many(folder: Path, count: int, paths: int) -> Iterable[Evidence]:
     now = time.time()
     for n in range(count):
         yield msgspec.structs.replace(
-            models[n % paths], run=f"run-{n}", folder=str(folder / f"runs/run-{n}"), started=now - 60.0 * (count - n),
-            figures={"rto.total": 1.0 + n % 7},
+            models[n % paths], run=f"run-{n}", journal=f"j{n}", folder=str(folder / f"runs/run-{n}"),
+            started=now - 60.0 * (count - n), figures={"rto.total": 1.0 + n % 7},
         )  # fmt: skip
 
 

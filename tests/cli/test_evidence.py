@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -10,8 +11,10 @@ from bench.stored import store
 from trend.test_trends import runs
 
 from chaos.archive import NAME, Archive
-from chaos.cli.evidence import collect, touched
-from chaos.errors import ArchiveError
+from chaos.cli.evidence import collect, contradicted, touched
+from chaos.errors import ArchiveError, Exit
+from chaos.evidence import Build
+from chaos.verdict import Outcome
 from cli.test_archiving import ran
 
 
@@ -67,3 +70,37 @@ def test_a_journal_that_cannot_be_read_is_another_than_was_judged(tmp_path: Path
     assert not touched(run)  # the record stands as it was judged
     (folder / "journal.jsonl").mkdir()
     assert touched(run)
+
+
+def test_a_run_that_was_copied_counts_once(tmp_path: Path) -> None:
+    first = ran(tmp_path, "1")
+    for name in ("2", "3"):
+        shutil.copytree(first, tmp_path / name)
+    found = collect([], [tmp_path])
+    assert [run.run for run in found.runs] == ["1"]
+    assert found.remarks == tuple(f"{name}: the record of 1, copied: it counts once" for name in ("2", "3"))
+
+
+def test_a_copy_that_is_told_of_differently_does_not_count(tmp_path: Path) -> None:
+    first = msgspec.structs.replace(runs("a", [1.0])[0], journal="digest")
+    store(tmp_path / "a.sqlite", [first, msgspec.structs.replace(first, run="copy", paths=("link.other",))])
+    found = collect([tmp_path / "a.sqlite"], [])
+    assert found.conflicting == {first.run, "copy"}
+    assert len(found.runs) == 2
+
+
+def test_a_row_that_was_changed_by_hand_is_contradicted_by_its_journal(tmp_path: Path) -> None:
+    folder = ran(tmp_path, "1")
+    (kept,) = collect([], [tmp_path]).runs
+    assert kept.exit is Exit.INCONCLUSIVE
+    assert not contradicted(kept)
+    for change in (
+        {"exit": Exit.PASS}, {"outcome": Outcome.PASS}, {"paths": ("link.retry",)}, {"overrides": {"defect": "x"}},
+        {"figures": {"rto.total": 0.1}}, {"recipe": "other"}, {"build": Build(sources="other")},
+        {"started": kept.started + 86400},
+    ):  # fmt: skip
+        changed = msgspec.structs.replace(kept, **change)
+        assert not touched(changed), "the journal is still the one that was judged"
+        assert contradicted(changed), change
+    shutil.rmtree(folder)
+    assert not contradicted(msgspec.structs.replace(kept, exit=Exit.PASS))

@@ -57,7 +57,7 @@ def test_stores_are_taken_together(here: Path, capsys: pytest.CaptureFixture[str
     both = ["gate", "--store", "a.sqlite", "--store", "b.sqlite"]
     # Of run 1 the stores tell two times of start: nobody knows which is true.
     assert main(both) == 1
-    assert "run-1: two stores tell of it differently" in capsys.readouterr().err
+    assert "run-1: it is told of in two ways" in capsys.readouterr().err
     (here / "b.sqlite").unlink()
     with Archive(here / "a.sqlite") as archive:
         (known, _) = archive.runs()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,19 @@ def test_a_folder_of_runs_is_judged_by_its_journals(sample: Sample) -> None:
     assert judged.returncode == 0, judged.stderr
     assert "1/1 proved" in (sample.folder / "out/badge.svg").read_text()
     assert sample.shell("chaos gate").returncode == 0  # it is in the store now
+
+
+def test_a_row_that_was_changed_by_hand_shuts_a_gate_that_verifies(sample: Sample) -> None:
+    assert sample.shell("chaos run -q experiments/killed.yaml").returncode == 0
+    assert sample.shell("chaos gate --verify").returncode == 0
+    with sqlite3.connect(sample.folder / "runs/results.sqlite") as store:
+        (row,) = store.execute("select evidence from runs").fetchone()
+        assert b'"rpo.steps":' in row
+        store.execute("update runs set evidence = ?", (row.replace(b'"rpo.steps":', b'"rpo.samples":'),))
+    store.close()
+    assert sample.shell("chaos gate").returncode == 0  # the journal is the one that was judged
+    verified = sample.shell("chaos gate --verify")
+    assert (verified.returncode, "counter:counter.restart  edited" in verified.stdout) == (1, True), verified.stdout
+    copied = sample.shell("cp -r runs/latest/. runs/again && chaos gate --runs runs")
+    assert copied.returncode == 1
+    assert "told of in two ways" in copied.stderr
