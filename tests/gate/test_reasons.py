@@ -98,7 +98,8 @@ def test_untested() -> None:
 def test_not_exercised_and_the_experiment_that_would() -> None:
     other = msgspec.structs.replace(CANDIDATE, name="pull", file="experiments/pull.yaml", digest="r2")
     idle = runs(3, paths=())
-    found = ruling(*idle, run(3, experiment="pull", recipe="r2"), candidates=(other,))
+    listed = msgspec.structs.replace(CANDIDATE, words={"link": 3, "retry": 3})  # the likeliest, and no help
+    found = ruling(*idle, run(3, experiment="pull", recipe="r2"), candidates=(listed, other))
     assert found.why is not None
     assert (found.why.reason, found.why.detail) == ("not-exercised", "3 runs of cut never went through it")
     assert found.commands == (
@@ -108,6 +109,11 @@ def test_not_exercised_and_the_experiment_that_would() -> None:
         entry(), experiments=(RECIPE, msgspec.structs.replace(RECIPE, name="pull", digest="r2"))
     )
     assert why(*idle, *runs(3, experiment="pull", recipe="r2", since=3), entries=(both,)) == ""
+
+
+def test_an_experiment_that_is_listed_already_is_not_suggested_again() -> None:
+    found = ruling(*runs(3, paths=()), candidates=(CANDIDATE,))
+    assert found.commands == ()
 
 
 def test_a_path_that_was_entered_and_never_left_is_not_exercised() -> None:
@@ -393,11 +399,12 @@ def test_runs_of_another_target_prove_nothing() -> None:
 
 def test_the_nearest_miss_is_the_reason_and_the_others_are_notes() -> None:
     far = run(30, recipe="r0", build=Build(sources="old"))
-    near = run(20)
-    found = ruling(far, near)
-    assert found.why is not None
-    assert found.why.reason == "stale"
-    assert [note.reason for note in found.notes] == ["other-build", "experiment-changed"]
+    near = run(2, build=Build(sources="old"))
+    for recorded in ((far, near), (msgspec.structs.replace(far, started=NOW - 20 * DAY), near)):
+        found = ruling(*recorded)
+        assert found.why is not None
+        assert (found.why.reason, found.why.detail) == ("other-build", "2 runs of another build: old, today new")
+        assert [note.reason for note in found.notes] == ["stale", "experiment-changed"]
 
 
 def test_what_appeared_and_vanished_since_the_last_release() -> None:
