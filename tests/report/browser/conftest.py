@@ -28,8 +28,9 @@ class Open(Protocol):
     ) -> Page: ...  # fmt: skip
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Of a module, not of the session: as long as the client lives, no other test of this thread can run a loop."""
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine: apt-get install chromium")
     with sync_playwright() as playwright:
