@@ -6,7 +6,9 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from chaos.inventory.source import Function, Module, Program
+from chaos.inventory.source import Function, Module, Program, written
+
+_FILL = frozenset({"append", "appendleft", "add", "extend", "insert", "update", "setdefault"})
 
 
 class Bound(NamedTuple):
@@ -43,6 +45,19 @@ class Bindings:
             if isinstance(node, ast.Assign)
             and any(isinstance(target, ast.Subscript) and ast.dump(target.value) == asked for target in node.targets)
         ]
+
+    def filled(self, table: ast.Name | ast.Attribute, module: Module) -> list[ast.AST]:
+        """Where a table is filled otherwise: `names.append(…)`, `TABLE.update(…)`, `names += …`."""
+        asked = ast.dump(table)
+        found: list[ast.AST] = []
+        for node in module.nodes:
+            match node:
+                case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _FILL and ast.dump(owner) == asked:
+                    found.append(node)
+                case ast.AugAssign(target=ast.Name() | ast.Attribute() as target):
+                    if written(target) == written(table):
+                        found.append(node)
+        return found
 
     def _attribute(self, node: ast.Attribute, module: Module) -> list[Bound] | None:
         owner = node.value

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from chaos.inventory.calls import last_word
 from chaos.inventory.source import Module, Program
 from chaos.inventory.texts import Gap, Resolver, Text
+from chaos.inventory.told import FACTS, told
 from chaos.paths import Spot
 
 ENTERED = "chaos.inside.recovery_path"
 DECORATED = "chaos.inside.recovers"
 EMITTED = "chaos.inside.emit"
-_FACTS = ("path.entered", "path.exercised")
 
 
 class Entry(NamedTuple):
@@ -46,6 +46,15 @@ def declared(program: Program, resolver: Resolver) -> Declared:
                 known += texts.known
                 gaps += texts.gaps
         gaps += _passed_on(program, module)
+        for one in told(module, _facts(program, module)):
+            if isinstance(one, ast.expr):
+                texts = resolver.texts(one, module)
+                known += texts.known
+                gaps += texts.gaps
+            elif isinstance(one, Gap):
+                gaps.append(one)
+            else:
+                known.append(one)
     places: dict[str, dict[Spot, None]] = {}
     for text, spot in known:
         places.setdefault(text, {})[spot] = None
@@ -64,9 +73,15 @@ def _named(program: Program, module: Module, call: ast.Call) -> ast.expr | Gap |
         if name is None or isinstance(name, ast.Starred):
             return Gap(module, call, "a recovery path is entered here without its name")
         return name
-    if meant == EMITTED and given and isinstance(given[0], ast.Constant) and given[0].value in _FACTS:
+    if meant == EMITTED and given and isinstance(given[0], ast.Constant) and given[0].value in FACTS:
         return keywords.get("name") or Gap(module, call, "a recovery path is told without its `name=`")
     return None
+
+
+def _facts(program: Program, module: Module) -> frozenset[int]:
+    """The first arguments of `emit`, which are looked at where they stand."""
+    calls = (node for node in module.nodes if isinstance(node, ast.Call) and node.args)
+    return frozenset(id(call.args[0]) for call in calls if program.meaning(call.func, module) == EMITTED)
 
 
 def _passed_on(program: Program, module: Module) -> Iterator[Gap]:
@@ -81,6 +96,7 @@ def _passed_on(program: Program, module: Module) -> Iterator[Gap]:
             continue
         above = next(module.above(node))
         renamed = isinstance(above, ast.Assign | ast.AnnAssign) and not any(module.functions_around(node))
+        renamed = renamed and module.class_around(node) is None
         if not renamed and not (isinstance(above, ast.Call) and last_word(above.func) == "partial"):
             yield Gap(module, node, f"`{last_word(node)}` is handed on here: which names it is given cannot be told")
 

@@ -233,7 +233,7 @@ def read_program(files: Iterable[Path], base: Path, shown: Callable[[Path], str]
     modules: list[Module] = []
     problems: list[str] = []
     for path in files:
-        if path.suffix != ".py" or is_test(Path(os.path.relpath(path, base))):
+        if not is_python(path) or is_test(Path(os.path.relpath(path, base))):
             continue
         name = shown(path)
         try:
@@ -247,6 +247,18 @@ def read_program(files: Iterable[Path], base: Path, shown: Callable[[Path], str]
         except (OSError, ValueError, RecursionError) as error:
             problems.append(f"{name}:1: cannot be read: {error}")
     return Program(modules, problems)
+
+
+def is_python(path: Path) -> bool:
+    """Whether a file is a program in Python, also one that is only called `worker`."""
+    if path.suffix:
+        return path.suffix in (".py", ".pyw")
+    try:
+        with path.open("rb") as file:
+            first = file.readline(200)
+    except OSError:
+        return False
+    return first.startswith(b"#!") and b"python" in first
 
 
 def is_test(path: Path) -> bool:

@@ -213,7 +213,8 @@ class Resolver:
             if not each
         ]  # fmt: skip
         added = [self._expression(value, here) for value in self._bindings.added(node, here.module)]
-        return _sum(found + added) if found else _gap(node, here)
+        later = [_gap(call, here) for call in self._bindings.filled(node, here.module)]
+        return _sum(found + added + later) if found else _gap(node, here)
 
     def _nested(self, table: ast.Name | ast.Attribute, here: _Here, key: object, keys: bool) -> Texts:
         """A table in a table: any of them."""
