@@ -64,6 +64,19 @@ def needed(before: int, alpha: float) -> int:
     return after
 
 
+def answerable(least: Sequence[float], alpha: float) -> list[int]:
+    """Which of many tests could be significant once all are corrected for being many (Tarone 1990); given is the
+    smallest p that each can have, which depends on how many values there are and not on what they are.
+
+    The others say nothing whatever happened, so they are not looked at, and the correction is for fewer.
+    """
+    for k in range(1, len(least) + 1):
+        able = [i for i, p in enumerate(least) if p * k <= alpha]
+        if len(able) <= k:
+            return able
+    return []
+
+
 def midranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1; equal values share the mean of theirs."""
     order = sorted(range(len(values)), key=values.__getitem__)

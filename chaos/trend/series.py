@@ -9,7 +9,7 @@ import msgspec
 
 from chaos.evidence import Build, Evidence
 from chaos.statistics import quantile
-from chaos.trend.ranks import Change, Compared, compare, holm, least_p, needed, pettitt
+from chaos.trend.ranks import Change, Compared, answerable, compare, holm, least_p, needed, pettitt
 
 ALPHA = 0.05
 MORE_IS_BETTER = ("goodput", "ettr")
@@ -65,6 +65,7 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     levels: tuple[float, float] | None = None  # medians before and after the change
     needed: int = 0
     left_out: int = 0
+    back: Build | None = None  # of the newest run, where that is an older build than the newest
 
     @property
     def unit(self) -> str:
@@ -83,11 +84,13 @@ class Trends(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def worse(self) -> tuple[Trend, ...]:
         """Those that the newest build made worse: against the build before, or as the beginning of another level. A
-        level that began with an earlier build is told, and not held against this one."""
+        level that began with an earlier build is told, and not held against this one; nor is anything where the newest
+        run is of an older build again."""
         return tuple(
             t
             for t in self.trends
-            if t.state is State.WORSE or (t.state is State.SHIFTED and t.changed == t.points[-1].build)
+            if t.back is None
+            and (t.state is State.WORSE or (t.state is State.SHIFTED and t.changed == t.points[-1].build))
         )
 
     @property
@@ -119,15 +122,19 @@ def trends(runs: Sequence[Evidence], asked: Asked, alpha: float = ALPHA) -> Tren
     """
     lines = list(_lines(runs, asked))
     pairs = [_sides(line, alpha) for line in lines]
-    able = [i for i, (before, after) in enumerate(pairs) if least_p(len(before), len(after)) <= alpha]
+    able = answerable([least_p(len(before), len(after)) for before, after in pairs], alpha)
     compared = {i: compare(lines[i].values(pairs[i][0]), lines[i].values(pairs[i][1])) for i in able}
     corrected = dict(zip(able, holm([compared[i].p for i in able]), strict=True))
     changes = {i: change for i, line in enumerate(lines) if (change := pettitt(line.values())) is not None}
     changed = dict(zip(changes, holm([change.p for change in changes.values()]), strict=True))
+    many = max(sum(bool(before) for before, _ in pairs), 1)
     found = [
-        _trend(line, compared.get(i), corrected.get(i), changes.get(i), changed.get(i), alpha, max(len(able), 1))
+        _trend(
+            line, compared.get(i), corrected.get(i), changes.get(i), changed.get(i), alpha,
+            len(able) if i in compared else many,
+        )
         for i, line in enumerate(lines)
-    ]
+    ]  # fmt: skip
     order = list(State)
     found.sort(key=lambda t: (order.index(t.state), t.target, t.experiment, t.figure))
     return Trends(trends=tuple(found), alpha=alpha)
@@ -188,10 +195,10 @@ def _trend(
     if change is not None:
         levels = (quantile(sorted(values[: change.at]), 0.5), quantile(sorted(values[change.at :]), 0.5))
     sign = -1.0 if line.figure in MORE_IS_BETTER else 1.0
-    shifted = change_p is not None and levels is not None and change_p < alpha and levels[1] > levels[0]
+    shifted = change_p is not None and levels is not None and change_p <= alpha and levels[1] > levels[0]
     state = State.TOO_FEW
     if p is not None:
-        state = State.WORSE if p < alpha else State.STEADY
+        state = State.WORSE if p <= alpha else State.STEADY
     if state is not State.WORSE and shifted and len(points) > 1:
         state = State.SHIFTED
     return Trend(
@@ -208,6 +215,7 @@ def _trend(
         levels=(sign * levels[0], sign * levels[1]) if levels else None,
         needed=needed(len(before), alpha / tested) if len(after) < needed(len(before), alpha / tested) else 0,
         left_out=line.left_out,
+        back=last if (last := _build_of(points, line.runs[-1])) != points[-1].build else None,
     )
 
 

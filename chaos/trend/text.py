@@ -54,6 +54,8 @@ def _block(trend: Trend, alpha: float, color: bool) -> Iterator[str]:
     yield f"  {word}: {_why(trend)}"
     if trend.change is not None and trend.change_p is not None and trend.change_p < alpha:
         yield f"  {_change(trend)}"
+    if trend.back is not None:
+        yield f"  the newest run is of {trend.back.sources[:9]} again: nothing is held against that"
     if trend.left_out:
         yield f"  {trend.left_out} runs left out: of the experiment before it was changed, or in another way (lab)"
 

@@ -7,7 +7,7 @@ from itertools import combinations, permutations
 
 import pytest
 
-from chaos.trend.ranks import _normal, compare, holm, least_p, midranks, needed, pettitt
+from chaos.trend.ranks import _normal, answerable, compare, holm, least_p, midranks, needed, pettitt
 
 # Hollander and Wolfe, Nonparametric Statistical Methods (1973), p. 69: permeability of the human chorioamnion.
 AT_TERM = (0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46)
@@ -154,3 +154,17 @@ def test_holm() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_tests_that_can_never_be_significant_are_not_counted() -> None:
+    assert answerable([], 0.05) == []
+    assert answerable([1.0], 0.05) == []
+    assert answerable([0.05], 0.05) == [0]
+    assert answerable([0.05, 0.05], 0.05) == []
+    assert answerable([0.004, 0.05, 0.3], 0.05) == [0]
+    assert answerable([0.01] * 5, 0.05) == [0, 1, 2, 3, 4]
+    assert answerable([0.01] * 6, 0.05) == []
+    least = [0.001, 0.02, 0.02, 0.03]  # Holm over those that are chosen lets each of them be significant
+    chosen = answerable(least, 0.05)
+    assert chosen == [0]
+    assert all(least[i] * len(chosen) <= 0.05 for i in chosen)

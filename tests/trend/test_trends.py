@@ -87,7 +87,7 @@ def test_many_figures_are_corrected_for_being_many() -> None:
     assert alone.p < 0.05
     others = [
         run
-        for n in range(4)
+        for n in range(2)
         for b, at in (("a", 0.0), ("b", 1e4))
         for run in runs(b, [1.0, 2.0, 3.0, 4.0], at, experiment=f"other{n}")
     ]
@@ -95,6 +95,31 @@ def test_many_figures_are_corrected_for_being_many() -> None:
     assert together.p is not None
     assert together.p > 0.05
     assert together.state is State.STEADY
+
+
+def test_what_could_not_be_shown_among_so_many_is_too_few_and_never_fine() -> None:
+    """Three against three have a p of 1/20 at best: enough alone, and for nothing beside another figure."""
+    three = [*runs("a", STEADY[:3]), *runs("b", WORSE[:3], 1e4)]
+    assert only(three).state is State.WORSE
+    other = [*runs("a", STEADY[:3], experiment="other"), *runs("b", WORSE[:3], 1e4, experiment="other")]
+    found = trends([*three, *other], Asked())
+    assert [t.state for t in found.trends] == [State.TOO_FEW] * 2
+    assert not found.tested
+    assert {t.needed for t in found.trends} == {5}
+    # One that has enough is not corrected for those that can say nothing.
+    enough = [*runs("a", STEADY), *runs("b", WORSE, 1e4)]
+    found = trends([*enough, *other], Asked())
+    assert [(t.state, t.p) for t in found.trends] == [(State.WORSE, pytest.approx(1 / 252)), (State.TOO_FEW, None)]
+
+
+def test_nothing_is_held_against_an_old_build_that_is_back() -> None:
+    back = [*runs("a", STEADY), *runs("b", WORSE, 1e4), *runs("a", STEADY, 2e4)]
+    found = trends(back, Asked())
+    (trend,) = found.trends
+    assert (trend.state, trend.back, found.worse) == (State.WORSE, Build(sources="a", commit="c-a"), ())
+    assert "the newest run is of a again" in text(found, color=False)
+    again = trends([*back, *runs("b", WORSE, 3e4)], Asked())
+    assert [t.back for t in again.worse] == [None]
 
 
 def test_what_is_not_comparable_is_left_out() -> None:
