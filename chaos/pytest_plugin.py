@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +110,12 @@ class ExperimentItem(pytest.Item):
         self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None
     ) -> str | Any:  # `Any`: the type of pytest's own is private
         """The verdict's reason; a traceback only for what is no verdict."""
+        from chaos.errors import ChaosError
+
         if isinstance(excinfo.value, ExperimentFailed):
             return f"{excinfo.value.ran.result.outcome.value}: {excinfo.value}"
+        if isinstance(excinfo.value, ChaosError):
+            return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -154,6 +159,7 @@ def _run(experiment: Experiment, config: pytest.Config, overrides: Mapping[str, 
     from chaos.plan import plan
     from chaos.report.console import Console, Show
 
+    _need_the_main_thread()
     variation = Variation(overrides, not config.getoption("--chaos-no-lab"))
     schedule = plan(experiment)
     out = Path(config.rootpath, config.getoption("--chaos-out"))
@@ -164,6 +170,22 @@ def _run(experiment: Experiment, config: pytest.Config, overrides: Mapping[str, 
     if ran.how.signal is not None and ran.result.exit == 130:
         raise KeyboardInterrupt  # healed and judged; now pytest is to end as it was asked to
     return ran
+
+
+def _need_the_main_thread() -> None:
+    """A run blocks, has an event loop of its own, and listens to signals so that Ctrl-C heals first."""
+    import asyncio
+    import threading
+
+    from chaos.errors import TargetError
+
+    with suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise TargetError(
+            "an experiment cannot run inside of an event loop: call `chaos_run` from a plain `def test_…`"
+        )
+    if threading.current_thread() is not threading.main_thread():
+        raise TargetError("an experiment runs in the main thread only: there it hears Ctrl-C, and heals")
 
 
 def _summary(ran: Ran) -> str:

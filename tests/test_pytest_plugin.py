@@ -170,3 +170,77 @@ def test_after_a_heal_that_failed_nothing_more_is_broken(place: Path) -> None:
 
 def test_pytest_finds_the_plugin_once_installed() -> None:
     assert "chaos.pytest_plugin" in [point.value for point in entry_points(group="pytest11")]
+
+
+LOOPS = """
+    import asyncio
+    import threading
+
+    def test_loop(chaos_run):
+        async def inside():
+            chaos_run("green.yaml")
+        asyncio.run(inside())
+
+    def test_thread(chaos_run):
+        told = []
+        def beside():
+            try:
+                chaos_run("green.yaml")
+            except Exception as error:
+                told.append(str(error))
+        thread = threading.Thread(target=beside)
+        thread.start()
+        thread.join()
+        assert "main thread" in told[0]
+"""
+
+
+@pytest.mark.slow
+def test_where_a_run_could_not_heed_a_signal_none_is_begun(place: Path) -> None:
+    passing(place / "green.yaml")
+    (place / "test_mine.py").write_text(dedent(LOOPS))
+    done = suite(place, "test_mine.py")
+    assert "1 failed, 1 passed" in done.stdout, done.stdout
+    assert "cannot run inside of an event loop" in done.stdout
+    assert not (place / "runs").exists()
+
+
+@pytest.mark.slow
+def test_where_nothing_can_be_written_it_is_said_in_a_line(place: Path) -> None:
+    passing(place / "green.yaml")
+    done = suite(place, "--chaos", "--chaos-out", "pytest.ini")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "--out" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "pytest_plugin.py" not in done.stdout
+
+
+@pytest.mark.slow
+def test_an_interruption_heals_and_ends_the_suite(place: Path) -> None:
+    for name in ("a", "b"):
+        (place / name).mkdir()
+        hold = step("process.freeze", at="0.1s", members={"roles": ["worker"]}, hold="30s")
+        write(place / name / f"{name}.yaml", [hold], title="A long freeze")
+    (place / "conftest.py").write_text(dedent(INTERRUPTS))
+    done = suite(place, "--chaos")
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout + done.stderr
+    with Archive(place / "runs" / NAME) as archive:
+        (evidence,) = archive.runs()
+    assert int(evidence.exit) == 130
+    (journal,) = (p for p in place.glob("runs/*/journal.jsonl") if not p.parent.is_symlink())
+    assert '"fault.healed"' in journal.read_text()
+
+
+INTERRUPTS = """
+    import os, signal, threading
+    from pathlib import Path
+
+    def ctrl_c():  # once the fault has landed
+        here = Path(__file__).parent
+        while not any('"fault.landed"' in p.read_text() for p in here.glob("runs/*/journal.jsonl")):
+            threading.Event().wait(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def pytest_collection_finish():
+        threading.Thread(target=ctrl_c, daemon=True).start()
+"""
