@@ -9,6 +9,7 @@ from chaos.inventory.calls import Calls
 from chaos.inventory.code import Sources, Unfound
 from chaos.inventory.declared import declared
 from chaos.inventory.handlers import undeclared
+from chaos.inventory.outside import outside
 from chaos.inventory.source import read_program
 from chaos.inventory.texts import Resolver
 from chaos.paths import Inventory, Listed, Path, Region
@@ -44,7 +45,13 @@ def take(
             for name in sorted({*found.paths, *by_name})
         ),
         undeclared=others.handlers,
-        problems=(*program.problems, *found.problems, *others.problems, *unfound),
+        problems=(
+            *program.problems,
+            *found.problems,
+            *others.problems,
+            *unfound,
+            *outside(program, file, sources.files, shown),
+        ),
     )
 
 
