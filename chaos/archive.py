@@ -64,6 +64,8 @@ class Archive:
             raise ArchiveError(f"{self.path}: written by a newer version of chaos (format {found}, this one: {FORMAT})")
         if not write and found == 0:
             raise ArchiveError(f"{self.path}: no results store")
+        if not write and (damage := self._file.execute("pragma quick_check(1)").fetchone()[0]) != "ok":
+            raise ArchiveError(f"{self.path}: damaged, so that runs may be missing: {damage}")
         if write and found == 0:
             # `immediate`: of two that make it at the same time one waits, and then finds it made.
             self._file.executescript(f"begin immediate;{_TABLE}pragma user_version = {FORMAT};commit;")
@@ -95,10 +97,18 @@ class Archive:
         where = f" where {' and '.join(asked)}" if asked else ""
         values = ([target] if target is not None else []) + wanted
         try:
-            rows = self._file.execute(f"select evidence from runs{where} order by started, run", values).fetchall()
-            return [_decode(row[0]) for row in rows]
+            columns = "evidence, run, target, experiment, started"
+            rows = self._file.execute(f"select {columns} from runs{where} order by started, run", values).fetchall()
+            return [self._read(*row) for row in rows]
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise ArchiveError(f"{self.path}: {error}") from error
+
+    def _read(self, kept: bytes, *columns: object) -> Evidence:
+        """A row by which a run is found must be of the run that it holds."""
+        found = _decode(kept)
+        if columns != (found.run, found.target, found.experiment, found.started):
+            raise ArchiveError(f"{self.path}: the row of {columns[0]} holds another run: somebody changed it")
+        return found
 
     def known(self) -> frozenset[str]:
         """The names of all runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -53,6 +54,7 @@ def test_a_run_stands_as_it_was_judged_first(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
+from contextlib import closing
 from pathlib import Path
 import msgspec
 from chaos.archive import Archive
@@ -111,3 +113,27 @@ def test_a_damaged_row_is_told_and_never_left_out(tmp_path: Path) -> None:
     file.close()
     with Archive(tmp_path / "r") as archive, pytest.raises(ArchiveError, match="missing required field"):
         archive.runs()
+
+
+@pytest.mark.parametrize("column", ["run", "target", "experiment"])
+def test_a_row_that_holds_another_run_is_told(tmp_path: Path, column: str) -> None:
+    path = tmp_path / "results.sqlite"
+    with Archive(path, write=True) as archive:
+        archive.add(run("1"))
+    with closing(sqlite3.connect(path)) as file:
+        file.execute(f"update runs set {column} = 'other'")
+        file.commit()
+    with Archive(path) as archive, pytest.raises(ArchiveError, match="holds another run"):
+        archive.runs()
+
+
+def test_a_store_that_lost_pages_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "results.sqlite"
+    with Archive(path, write=True) as archive:
+        for n in range(50):
+            archive.add(run(f"{n}"))
+    content = bytearray(path.read_bytes())
+    content[-4096:-2048] = bytes(2048)
+    path.write_bytes(content)
+    with pytest.raises(ArchiveError, match="damaged"):
+        Archive(path)
