@@ -97,7 +97,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def figures(result: Result) -> dict[str, float]:
     """The worst of each figure over the run's failures, and its efficiency; what is not known is left out.
 
-    An RTO of a run in which some recovery has no end is not known: the worst of those that ended would flatter it.
+    A figure that some recovery does not tell is not known of the run: the worst of the others would flatter it.
     """
     failures = [r for r in result.recoveries if r.need in (Need.FAILURE, Need.UNPROVOKED)]
     asked = {f"rto.{term}": term for term in TERMS} | {f"rpo.{unit}": field for unit, field in LOSSES.items()}
@@ -105,7 +105,7 @@ def figures(result: Result) -> dict[str, float]:
     for name, field in asked.items():
         values = [getattr(recovery, field) for recovery in failures]
         known = [float(value) for value in values if value is not None]
-        if known and (name != "rto.total" or len(known) == len(values)):
+        if known and len(known) == len(values):
             found[name] = max(known)
     for name in ("goodput", "ettr"):
         if (share := getattr(result.efficiency, name)) is not None:

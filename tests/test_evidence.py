@@ -40,6 +40,11 @@ def test_a_total_is_unknown_when_one_recovery_has_no_end() -> None:
     assert "rto.total" not in figures(result(failure(total=3.0), failure(detect=1.0)))
 
 
+def test_a_figure_that_one_recovery_does_not_tell_is_not_known() -> None:
+    told = failure(total=3.0, detect=1.0, lost_steps=2)
+    assert figures(result(told, failure(total=4.0))) == {"rto.total": 4.0}
+
+
 def test_planned_growth_is_no_failure() -> None:
     assert figures(result(Recovery(need=Need.PLANNED, total=9.0), failure(total=1.0))) == {"rto.total": 1.0}
 

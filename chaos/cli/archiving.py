@@ -16,7 +16,7 @@ from chaos.errors import ArchiveError, ChaosError, JournalError
 from chaos.evidence import Evidence
 from chaos.experiment import Experiment
 from chaos.history import History
-from chaos.journal import without_secrets
+from chaos.journal import LAST, without_secrets
 from chaos.result import Result
 
 
@@ -69,9 +69,13 @@ def gather(runs: Path, archive: Archive) -> Iterator[Evidence | Skipped]:
 
 
 def evidence_of(folder: Path, result: Result, history: History) -> Evidence:
-    """The evidence of a judged folder; ValueError where its record does not say which build was tested."""
-    ended = history.last("run.ended") is not None
-    return Evidence.of(str(folder), result, history, digest(folder / JOURNAL) if ended else "")
+    """The evidence of a judged folder; ValueError where its record does not say which build was tested, and by which
+    contract it is to be judged. A record that does not end with the digest of itself did not end."""
+    if not history[0].get("contract"):
+        raise ValueError("the record does not say by what contract the run was begun")
+    ended = history.last(LAST)
+    sealed = ended is not None and "digest" in ended.data
+    return Evidence.of(str(folder), result, history, digest(folder / JOURNAL) if sealed else "")
 
 
 def untouched(evidence: Evidence) -> bool:

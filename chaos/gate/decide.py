@@ -151,12 +151,11 @@ def _names(inventories: Sequence[Inventory] | None) -> frozenset[str] | None:
 
 
 def _since(question: Question) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
-    """What appeared and what vanished, of the targets that are asked about."""
+    """What appeared and what vanished; a target that is asked about no more takes all its paths with it."""
     before, now = _names(question.before), _names(question.inventories) or frozenset()
     if before is None:
         return None, None
-    targets = {i.target for i in question.inventories}
-    return tuple(sorted(now - before)), tuple(sorted(n for n in before - now if n.partition(":")[0] in targets))
+    return tuple(sorted(now - before)), tuple(sorted(before - now))
 
 
 def _verdict(question: Question, rulings: Sequence[Ruling]) -> tuple[Verdict, str]:

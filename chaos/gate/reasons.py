@@ -76,6 +76,10 @@ def _over(entry: Entry, found: Tally, figures: Mapping[str, Spread]) -> Iterator
         taken, known = figures.get(name), len(_known(found, name))
         if taken is None or known < len(found.good):
             yield Finding("over-budget", f"{name} is not known of {len(found.good) - known} of {len(found.good)} runs")
+        elif min(values := _known(found, name)) < 0:
+            yield Finding(
+                "over-budget", f"{name}: {min(values):.4g}, which cannot be: what was restored was never done"
+            )
         elif taken.high > bound:
             unit = "s" if name.startswith("rto") or name.endswith("seconds") else name.rpartition(".")[2]
             interval = f"p95 {taken.p95:.4g}, its interval ends at {taken.high:.4g}"

@@ -33,6 +33,7 @@ class Sketch(NamedTuple):
     digest: str
     target: str  # its target file, absolute
     words: Mapping[str, int]
+    defect: str = ""  # the deliberate bug that it switches on, in a target that has such a setting
 
 
 def load_catalogue(path: str | Path) -> Catalogue:
@@ -68,7 +69,10 @@ def sketch(file: Path, problems: Problems | None = None, asked: Place | None = N
     words = {word: weight for text, weight in weighed for word in _WORD.findall(text.lower().replace("_", " "))}
     # Of the bytes, as `chaos run` takes it: what was read may lack a byte order mark.
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    return Sketch(str(file), digest, str(Path(normpath(file.parent / target.value)).resolve()), words)
+    settings = root.value.get("settings")
+    given = settings.value.get("defect") if settings is not None and isinstance(settings.value, dict) else None
+    defect = "" if given is None or given.value in ("none", None) else str(given.plain())
+    return Sketch(str(file), digest, str(Path(normpath(file.parent / target.value)).resolve()), words, defect)
 
 
 def candidates(catalogue: Catalogue) -> tuple[Candidate, ...]:
@@ -189,13 +193,14 @@ class _Loader:
         items = self._reader.sequence(given["experiments"], "`experiments`")
         if given["experiments"].value == []:
             self._problems.add(given["experiments"].place, "no experiment, so nothing could prove it", "list one")
-        recipes = [self._recipe(item, target) for item in items]
+        passes = policy is INVALID or policy.verdict == "pass"
+        recipes = [self._recipe(item, target, passes) for item in items]
         if policy is INVALID:
             return None
         known = tuple({r.file: r for r in recipes if r is not None}.values())
         return Entry(target=target, path=path, experiments=known, policy=policy, spot=Spot(str(self._file), place.line))
 
-    def _recipe(self, node: Node, target: str) -> Recipe | None:
+    def _recipe(self, node: Node, target: str, passes: bool) -> Recipe | None:
         path = self._beside(node)
         if path is None:
             return None
@@ -214,6 +219,10 @@ class _Loader:
         if known.target != str(self._targets[target].resolve()):
             reason = f"`{path}` is an experiment of {named(Path(known.target))}, not of {target}"
             self._problems.add(node.place, reason, "a run of it proves nothing here")
+            return None
+        if known.defect and passes:
+            reason = f"`{path}` switches on `defect: {known.defect}`, so that it proves nothing of {target} as it is"
+            self._problems.add(node.place, reason, "with `verdict: fail` it shows that the defect is found")
             return None
         return Recipe(name=path.stem, file=named(path), digest=known.digest)
 

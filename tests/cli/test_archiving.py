@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -52,7 +53,7 @@ def test_a_verdict_file_counts_nothing(tmp_path: Path) -> None:
 def test_what_is_no_run_is_told_with_its_reason(tmp_path: Path) -> None:
     old, torn, forged = ran(tmp_path, "1"), ran(tmp_path, "2"), ran(tmp_path, "3")
     lines = (old / "journal.jsonl").read_bytes().splitlines(keepends=True)
-    (old / "journal.jsonl").write_bytes(lines[0].replace(b'"build"', b'"b"') + b"".join(lines[1:]))
+    (old / "journal.jsonl").write_bytes(lines[0].replace(b'"build"', b'"b"') + b"".join(lines[1:-1]))
     (torn / "journal.jsonl").write_bytes(b"x\n")
     (forged / "contract.json").write_bytes(msgspec.json.encode({"experiment": "e"}))
     (tmp_path / "latest").symlink_to("1")
@@ -87,3 +88,38 @@ def test_a_run_counts_though_it_cannot_be_kept(tmp_path: Path, capsys: pytest.Ca
 def test_the_contract_of_such_a_run_is_readable(tmp_path: Path) -> None:
     contract = msgspec.json.decode((ran(tmp_path, "1") / "contract.json").read_bytes(), type=Contract)
     assert contract.experiment == "e"
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        (b'"contract":"', b'"contrakt":"', "by what contract"),
+        (b'"build":{"sources":"s"}', b'"build":["s"]', "Expected `object`"),
+        (b'"recipe":"r"', b'"overrides":null', "NoneType"),
+    ],
+)
+def test_a_record_that_was_written_by_somebody_else_is_set_aside(
+    tmp_path: Path, was: bytes, now: bytes, said: str
+) -> None:
+    """Without the digest at its end, which nothing compels it to have."""
+    journal = ran(tmp_path, "1") / "journal.jsonl"
+    ran(tmp_path, "2")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert was in lines[0]
+    journal.write_bytes(
+        lines[0].replace(was, now) + b"".join(lines[1:-1]) + re.sub(rb',"digest":"\w+"', b"", lines[-1])
+    )
+    with Archive(tmp_path / NAME, write=True) as archive:
+        set_aside, good = gather(tmp_path, archive)
+    assert isinstance(set_aside, Skipped)
+    assert said in set_aside.reason
+    assert isinstance(good, Evidence)
+
+
+def test_a_record_without_its_own_digest_did_not_end(tmp_path: Path) -> None:
+    journal = ran(tmp_path, "1") / "journal.jsonl"
+    journal.write_bytes(re.sub(rb'[,]?"digest":"\w+"', b"", journal.read_bytes()))
+    with Archive(tmp_path / NAME, write=True) as archive:
+        (evidence,) = gather(tmp_path, archive)
+    assert isinstance(evidence, Evidence)
+    assert evidence.journal == ""

@@ -169,3 +169,17 @@ def test_experiments_that_could_be_listed_are_found_by_their_target(file: Path) 
     cut = found["experiments/cut.yaml"]
     assert (cut.target, cut.words["cut"], cut.words["network"], cut.words["link"]) == ("app", 3, 2, 1)
     assert found["experiments/other.yaml"].target == "other"
+
+
+def test_an_experiment_with_a_defect_proves_nothing_of_the_target_as_it_is(file: Path) -> None:
+    experiment = file.parent.parent / "experiments" / "cut.yaml"
+    whole = experiment.read_text()
+    text = "targets: [../app]\npaths: {app: {a: {experiments: [../experiments/cut.yaml]%s}}}\n"
+    experiment.write_text(f"{whole}\nsettings: {{defect: no-retry}}\n")
+    (found,) = mistakes(file, text % "")
+    assert "switches on `defect: no-retry`" in found
+    file.write_text(text % ", verdict: fail")
+    assert load_catalogue(file).entry("app", "a") is not None
+    experiment.write_text(f"{whole}\nsettings: {{defect: none}}\n")
+    file.write_text(text % "")
+    assert load_catalogue(file).entry("app", "a") is not None

@@ -284,6 +284,12 @@ def test_a_figure_that_is_not_known_is_not_met() -> None:
     assert why(*known, entries=asked) == ""
 
 
+def test_a_loss_below_nothing_is_no_gain() -> None:
+    asked = (entry(budget=Budget(rpo=Rpo(steps=5))),)
+    assert why(*runs(3, figures={"rpo.steps": 2.0}), entries=asked) == ""
+    assert why(*runs(3, figures={"rpo.steps": -2.0}), entries=asked) == "over-budget"
+
+
 def test_edited_blocks_and_does_not_count() -> None:
     found = ruling(*runs(4), edited=frozenset({"r1"}))
     assert found.why is not None
@@ -414,6 +420,8 @@ def test_what_appeared_and_vanished_since_the_last_release() -> None:
     (found,) = decision.paths
     assert found.why is not None
     assert "appeared since the last release" in found.why.detail
+    gone = msgspec.structs.replace(INVENTORY, target="other")
+    assert decided(*runs(3), before=(INVENTORY, gone)).vanished == ("other:link.retry",)
     same = decided(*runs(3), entries=(), before=(INVENTORY,))
     assert (same.appeared, same.vanished) == ((), ())
     assert same.paths[0].why is not None
