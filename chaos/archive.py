@@ -38,9 +38,9 @@ class Archive:
 
     def __init__(self, path: Path, *, write: bool = False) -> None:
         self.path = path
-        if not write and not path.is_file():
-            raise ArchiveError(f"{path}: no results store; `chaos run` keeps one in the folder of its runs")
         try:
+            if not write and not path.is_file():
+                raise ArchiveError(f"{path}: no results store; `chaos run` keeps one in the folder of its runs")
             if write:
                 path.parent.mkdir(parents=True, exist_ok=True)
             mode = "rwc" if write else "ro"

@@ -4,7 +4,7 @@
     ├ SpecError       the file or the call is wrong: place, reason, fix      exit 2
     ├ PluginError     unknown, defined twice, does not load                  exit 2
     ├ JournalError    not a journal, or torn before its end                  exit 2
-    ├ ArchiveError     not a results store, or it cannot be read or written   exit 2
+    ├ ArchiveError    not a results store, or it cannot be read or written   exit 2
     ├ GameDayError    a game day that cannot begin or be reached             exit 2
     ├ TargetError     could not be started or made ready                     exit 3
     └ FaultError

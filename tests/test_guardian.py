@@ -172,7 +172,7 @@ def test_a_debt_is_on_the_disk_before_it_is_made(server: Server, tmp_path: Path)
 
 
 def test_a_folder_that_is_none_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["undo", str(tmp_path / "nothing")]) != 0
+    assert main(["undo", str(tmp_path / "nothing")]) == 2
     assert "no folder of a run" in capsys.readouterr().err
 
 

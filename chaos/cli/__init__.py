@@ -247,7 +247,12 @@ def _main(call: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:
-        if getattr(call, "verbose", False):
+        if isinstance(error, PermissionError) and error.filename:  # of a place that the call names
+            print(f"chaos: {error.filename}: {error.strerror}", file=sys.stderr)
+            return Exit.USAGE
+        quiet = not getattr(call, "verbose", True)  # a verb without `-v` says where at once
+        if not quiet:
             traceback.print_exc()
-        print(f"chaos: a bug of the harness: {type(error).__name__}: {error} (-v shows where)", file=sys.stderr)
+        hint = " (-v shows where)" if quiet else ""
+        print(f"chaos: a bug of the harness: {type(error).__name__}: {error}{hint}", file=sys.stderr)
         return Exit.INCONCLUSIVE

@@ -33,11 +33,16 @@ def validate(call: argparse.Namespace) -> int:
         try:
             experiment = load_experiment(path, overrides=overrides(call), seed=call.seed)
             _plan(experiment)
-            print(f"{path}: ok ({len(experiment.method)} steps, {len(experiment.invariants)} invariants)")
+            steps, invariants = len(experiment.method), len(experiment.invariants)
+            print(f"{path}: ok ({_many(steps, 'step')}, {_many(invariants, 'invariant')})")
         except ChaosError as error:
             print(error, file=sys.stderr)
             worst = max(worst, error.exit)
     return worst
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _plan(experiment: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.archive import NAME, Archive
 from chaos.cli.archiving import Skipped, gather
-from chaos.cli.judging import CONTRACT, contract_of, judge_folder, nearby, recorded_replay, show, write_reports
+from chaos.cli.judging import CONTRACT, JOURNAL, contract_of, judge_folder, nearby, recorded_replay, show, write_reports
 from chaos.errors import ChaosError, Exit, JournalError, SpecError
 from chaos.evidence import Evidence
 from chaos.paths import Inventory
@@ -43,7 +43,7 @@ def main(call: argparse.Namespace) -> int:
 def folder_of(run: str) -> Path:
     """The folder of a run that is named by it or by its journal."""
     folder = Path(run)
-    folder = folder.parent if folder.is_file() else folder
+    folder = folder.parent if folder.name == JOURNAL and folder.is_file() else folder
     if not folder.is_dir():
         raise JournalError(f"{run}: no such run; give its folder or its journal.jsonl")
     return folder.resolve()

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from chaos.errors import ChaosError, Exit
+from chaos.errors import Exit, SpecError
 from chaos.guardian import NAME, Ledger, settle
 
 
@@ -41,7 +41,7 @@ def _folders(runs: list[str]) -> list[Path]:
     """Those named, or all below ./runs, also in game days, that ever did something outside their lab."""
     for name in runs:
         if not Path(name).is_dir():
-            raise ChaosError(f"{name}: no folder of a run; `chaos undo` without a name looks at all in ./runs")
+            raise SpecError(f"{name}: no folder of a run; `chaos undo` without a name looks at all in ./runs")
     found = [*Path("runs").glob(f"*/{NAME}"), *Path("runs").glob(f"gameday-*/*/*/{NAME}")]
     named = [Path(name) for name in runs] or sorted(path.parent for path in found if not path.parent.is_symlink())
     return [folder for folder in named if (folder / NAME).exists()]

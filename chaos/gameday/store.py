@@ -50,9 +50,9 @@ class Store:
 
     def __init__(self, path: Path, *, write: bool = False) -> None:
         self.path = path
-        if not write and not path.is_file():
-            raise GameDayError(f"{path}: no state of a game day; `chaos gameday run` keeps one")
         with self._telling():
+            if not write and not path.is_file():
+                raise GameDayError(f"{path}: no state of a game day; `chaos gameday run` keeps one")
             if write:
                 path.parent.mkdir(parents=True, exist_ok=True)
             address = f"{path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"

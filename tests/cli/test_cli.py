@@ -135,3 +135,39 @@ def test_both_commands_are_installed() -> None:
         command = Path(sys.executable).with_name(name)
         done = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
         assert done.stdout.startswith("mlchaos ")
+
+
+def test_a_place_that_may_not_be_read_is_a_wrong_call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: object) -> int:
+        raise PermissionError(13, "Permission denied", "/root/runs/x")
+
+    monkeypatch.setattr("chaos.cli.again.main", refuse)
+    assert main(["judge", "/root/runs/x"]) == Exit.USAGE
+    assert capsys.readouterr().err == "chaos: /root/runs/x: Permission denied\n"
+
+
+def test_a_bug_is_told_with_its_place_or_the_way_to_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(_: object) -> int:
+        raise LookupError("no such thing")
+
+    monkeypatch.setattr("chaos.cli.again.main", break_down)
+    assert main(["judge", "x"]) == Exit.INCONCLUSIVE
+    said = capsys.readouterr().err
+    assert "in break_down" in said
+    assert "-v" not in said
+    monkeypatch.setattr("chaos.cli.running.main", break_down)
+    assert main(["run", "x"]) == Exit.INCONCLUSIVE
+    said = capsys.readouterr().err
+    assert said == "chaos: a bug of the harness: LookupError: no such thing (-v shows where)\n"
+    assert main(["run", "-v", "x"]) == Exit.INCONCLUSIVE
+    assert "in break_down" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_journal_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "README.md").touch()
+    assert main(["judge", str(tmp_path / "README.md")]) == Exit.USAGE
+    assert "README.md: no such run; give its folder or its journal.jsonl" in capsys.readouterr().err

@@ -42,6 +42,30 @@ async def main():
                 print(landing.evidence["mechanism"])
 anyio.run(main)
 """
+# A member on a node of its own, forked from what was imported: where it runs, and what rights it has.
+PRELOADED = """
+import sys, anyio
+from pathlib import Path
+from chaos.api import Launch
+from chaos.drivers.process import Process
+from chaos.testing import Recorder
+MEMBER = '''
+import os
+print(os.uname().nodename, *[line for line in open("/proc/self/status") if "Cap" in line and "Bnd" not in line])
+'''
+async def main():
+    folder = Path(sys.argv[1])
+    (folder / "member.py").write_text(MEMBER)
+    member = {"name": "a", "role": "a", "node": "n0", "command": ["python", "-m", "member"], "preload": ["json"]}
+    spec = {"members": [member], "nodes": [{"name": "n0"}]}
+    stage = Recorder()
+    launch = Launch(spec=spec, settings={}, folder=folder, base=folder, points=())
+    async with Process().open(launch, stage) as target:
+        await target.wait_ready()
+        await stage.until("member.exited", "a")
+    print((folder / "logs" / "a.log").read_text())
+anyio.run(main)
+"""
 # Enter a user namespace in which no further one may be made, as on a machine that closes them.
 CLOSED = """
 import ctypes, os, sys
@@ -103,6 +127,16 @@ def test_nobody_slows_members_by_signals_where_no_control_group_is_his(python: s
     done = as_nobody(python, "-c", SLOWED, str(folder / "run"), folder=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == ["False True", "duty cycle of SIGSTOP and SIGCONT"]
+
+
+def test_nobody_forks_members_from_what_was_imported_and_they_have_no_rights(python: str, folder: Path) -> None:
+    need_user_namespaces()
+    done = as_nobody(python, "-c", PRELOADED, str(folder), folder=folder)
+    assert done.returncode == 0, done.stderr
+    node, *rights = done.stdout.split()
+    assert (node, rights[0::2], {int(mask, 16) for mask in rights[1::2]}) == (
+        "n0", ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"], {0}
+    )  # fmt: skip
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="takes root, and setpriv, to drop rights")

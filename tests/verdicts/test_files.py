@@ -73,7 +73,7 @@ def test_every_wrong_file_is_refused_with_all_its_mistakes_at_their_places(chaos
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
     answer = chaos.ask("validate", good, *files, chaos.place / "missing.yaml", chaos.place)
     assert answer.returncode == 2
-    assert answer.stdout == f"{good}: ok (1 steps, 0 invariants)\n"
+    assert answer.stdout == f"{good}: ok (1 step, 0 invariants)\n"
     assert "Traceback" not in answer.stderr
     told: dict[str, list[str]] = {}
     for line in answer.stderr.splitlines():

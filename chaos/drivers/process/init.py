@@ -83,6 +83,7 @@ class Nursery:
                 for fd in (0, 1, 2):
                     os.dup2(nothing, fd)
                 signal.set_wakeup_fd(-1)
+                kernel.keep_rights()  # to enter the nodes of members, who drop them
                 os.execvpe(argv[0], argv, {**os.environ, **config["env"]})
             finally:
                 os._exit(127)

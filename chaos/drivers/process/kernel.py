@@ -13,6 +13,8 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 47, 2
+CAPABILITY_VERSION = 0x20080522
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -36,6 +38,30 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 def die_with_parent() -> None:
     """SIGKILL for this process as soon as its parent ends. The caller must then look whether it has ended already."""
     syscall("prctl", PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+
+
+def keep_rights() -> None:
+    """Before a program is executed: it shall have the rights that this process has in its namespaces. For root it
+    has them anyway; all others lose theirs at that moment, unless they are ambient."""
+    if os.geteuid() == 0:
+        return
+    rights = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable of the lower half, then of the upper
+    syscall("capget", _rights_header(), rights)
+    rights[2], rights[5] = rights[1], rights[4]
+    syscall("capset", _rights_header(), rights)
+    for number in range(64):
+        if (rights[1] | rights[4] << 32) >> number & 1:
+            syscall("prctl", PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, number, 0, 0)
+
+
+def drop_rights() -> None:
+    """As an executed program has them: none, unless it is root's."""
+    if os.geteuid() != 0:
+        syscall("capset", _rights_header(), (ctypes.c_uint32 * 6)())
+
+
+def _rights_header() -> Any:
+    return (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
 
 
 def enter_user_namespace(also: int = 0) -> None:

@@ -68,6 +68,7 @@ def born(request: dict[str, Any], fds: list[int], go: int, told: int) -> bool:
     try:
         node = fds[request["namespace"]] if request["namespace"] is not None else None
         become.become(request, fds, node, request["parent"])
+        kernel.drop_rights()
     except OSError as error:
         os.write(told, f" {error}".encode())
         return False
