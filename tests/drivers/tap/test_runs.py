@@ -52,7 +52,7 @@ def run(folder: Path, *method: dict[str, Any]) -> tuple[int, History, str]:
     command = [sys.executable, "-m", "chaos", "run", "experiment.yaml", "--out", "runs"]
     root = str(Path(__file__).parents[3])
     done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True)
-    (out,) = (path for path in (folder / "runs").iterdir() if not path.is_symlink())
+    (out,) = (path for path in (folder / "runs").iterdir() if path.is_dir() and not path.is_symlink())
     return done.returncode, History(read(out / "journal.jsonl")), done.stdout + done.stderr
 
 

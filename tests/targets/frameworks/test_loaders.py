@@ -23,6 +23,6 @@ def test_an_epoch_that_the_old_loader_left_out_turns_the_run_red(tmp_path: Path)
         [*command, "--out", str(tmp_path)], cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1, done.stdout + done.stderr
-    (folder,) = [p for p in tmp_path.iterdir() if not p.is_symlink()]
+    (folder,) = [p for p in tmp_path.iterdir() if p.is_dir() and not p.is_symlink()]
     checks = json.loads((folder / "verdict.json").read_text())["checks"]
     assert [c["name"] for c in checks if c["verdict"]["outcome"] == "fail"] == ["exactly-once-data"]
