@@ -86,4 +86,5 @@ def _write(path: Path, content: bytes) -> None:
 def _shown(path: Path) -> str:
     """A file as it is shown: from here, where it is below; else with its whole path."""
     here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    shown = str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    return shown.encode(errors="surrogateescape").decode(errors="backslashreplace")  # a name may be any bytes

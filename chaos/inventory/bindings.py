@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from chaos.inventory.source import Function, Module, Program, written
@@ -31,7 +30,7 @@ class Bindings:
             return self._attribute(node, module)
         for function in (*module.functions_around(node), None):
             found = [Bound(value, module) for value in module.assigned(node.id, function)]
-            found += [Bound(value, module, each=True) for value in _walked(module, node.id, function)]
+            found += [Bound(value, module, each=True) for value in module.walked(node.id, function)]
             if found or node.id in parameters(function):
                 return found
         return self._elsewhere(module.imports[node.id], module) if node.id in module.imports else None
@@ -87,15 +86,6 @@ def parameters(function: ast.AST | None) -> list[str]:
         return []
     given = function.args
     return [argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-
-
-def _walked(module: Module, name: str, function: ast.AST | None) -> Iterator[ast.expr]:
-    """The tables that a loop or comprehension takes a name from."""
-    for node in module.nodes:
-        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension):
-            named = isinstance(node.target, ast.Name) and node.target.id == name
-            if named and next(module.functions_around(node), None) is function:
-                yield node.iter
 
 
 def _kept(module: Module, cls: ast.ClassDef, name: str) -> list[Bound] | None:

@@ -56,10 +56,14 @@ def declared(program: Program, resolver: Resolver) -> Declared:
             else:
                 known.append(one)
     places: dict[str, dict[Spot, None]] = {}
+    problems = [f"{gap}" for gap in gaps]
     for text, spot in known:
-        places.setdefault(text, {})[spot] = None
+        if text.strip() and text.isprintable():
+            places.setdefault(text, {})[spot] = None
+        else:
+            problems.append(f"{spot}: a recovery path is called {text!a}, which nobody could write elsewhere")
     paths = {name: tuple(sorted(spots)) for name, spots in places.items()}
-    return Declared(paths, tuple(dict.fromkeys(f"{gap}" for gap in gaps)), tuple(entries))
+    return Declared(paths, tuple(dict.fromkeys(problems)), tuple(entries))
 
 
 def _named(program: Program, module: Module, call: ast.Call) -> ast.expr | Gap | None:

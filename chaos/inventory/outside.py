@@ -13,7 +13,7 @@ from chaos.inventory.source import Module, Program
 _HARNESS = "chaos"  # what a target imports of it only speaks to a harness
 _KNOWN = frozenset({*sys.stdlib_module_names, _HARNESS})
 _MODULE = re.compile(r"-m[\"',]*\s+[\"']?([A-Za-z_][\w.]*)")
-_SCRIPT = re.compile(r"[\w./-]+\.pyw?\b")
+_SCRIPT = re.compile(r"[\w./-]+\.pyw?\b(?!:)")  # and not `code: "src/train.py:resume"`
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 

@@ -36,6 +36,12 @@ class Module:
             around = next(self.functions_around(node), None)
             around = None if (name, around) in shared else around
             self._assigned.setdefault((name, around), []).append(value)
+        self._walked: dict[tuple[str, ast.AST | None], list[ast.expr]] = {}
+        for loop in self.nodes:
+            if isinstance(loop, ast.For | ast.AsyncFor | ast.comprehension) and isinstance(loop.target, ast.Name):
+                around = next(self.functions_around(loop), None)
+                self._walked.setdefault((loop.target.id, around), []).append(loop.iter)
+        self._defined: dict[ast.AST, dict[str, ast.stmt]] = {}
         self.stars = tuple(
             self._from(node) for node in self.nodes if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
         )
@@ -74,6 +80,17 @@ class Module:
     def assigned(self, name: str, function: ast.AST | None) -> list[ast.expr]:
         """What plain assignments give to a name, in a function or (None) at the top of the file or a class in it."""
         return self._assigned.get((name, function), [])
+
+    def walked(self, name: str, function: ast.AST | None) -> list[ast.expr]:
+        """The tables that loops and comprehensions of a function, or (None) of the file, take a name from."""
+        return self._walked.get((name, function), [])
+
+    def defined(self, holder: ast.Module | ast.ClassDef) -> dict[str, ast.stmt]:
+        """The functions and classes that the file or a class defines, the first of each name."""
+        if holder not in self._defined:
+            found = [node for node in _flat(holder.body) if isinstance(node, Function | ast.ClassDef)]
+            self._defined[holder] = {node.name: node for node in reversed(found)}
+        return self._defined[holder]
 
     def _globals(self) -> Iterator[tuple[str, ast.AST | None]]:
         for node in self.nodes:
@@ -206,14 +223,9 @@ def written(node: ast.AST) -> str | None:
 
 def top_level(module: Module, dotted: str) -> tuple[Module, ast.AST] | None:
     """The function or class of that name in a file: `Vault.settle` as well."""
-    body: list[ast.stmt] = module.tree.body
-    found: ast.AST | None = None
+    found: ast.AST | None = module.tree
     for part in dotted.split("."):
-        named = (n for n in _flat(body) if isinstance(n, Function | ast.ClassDef) and n.name == part)
-        found = next(named, None)
-        if found is None:
-            return None
-        body = found.body if isinstance(found, ast.ClassDef) else []
+        found = module.defined(found).get(part) if isinstance(found, ast.Module | ast.ClassDef) else None
     return (module, found) if found is not None else None
 
 

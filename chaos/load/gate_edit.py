@@ -40,9 +40,12 @@ def edit(file: Path, add: Sequence[str], remove: Sequence[str]) -> list[str]:
 
 
 def _asked(text: str) -> tuple[str, str, str]:
-    name, equals, experiment = text.partition("=")
+    parts = text.split("=")
+    cuts = [("=".join(parts[:at]), "=".join(parts[at:])) for at in range(1, len(parts))] or [(text, "")]
+    # A name may have the sign in it as well as a file: it ends where a file that is there begins.
+    name, experiment = next((cut for cut in cuts if Path(cut[1]).is_file()), cuts[0])
     target, path = _path(name, "--add", text)
-    if not equals or not experiment:
+    if not experiment:
         raise SpecError(f"--add {text}: such as trainer:checkpoint.rollback=experiments/shard_corrupted.yaml")
     if not Path(experiment).is_file():
         raise SpecError(f"--add {text}: there is no {experiment}")

@@ -108,6 +108,8 @@ def test_another_target_gets_a_block_of_its_own(file: Path) -> None:
 def test_a_name_that_needs_quotes_gets_them(file: Path) -> None:
     edit(file, ["app:yes: no=experiments/cut.yaml"], [])
     assert load_catalogue(file).entries[-1].path == "yes: no"
+    edit(file, ["app:a=b=experiments/cut.yaml"], [])
+    assert load_catalogue(file).entries[-1].path == "a=b"
 
 
 @pytest.mark.parametrize(

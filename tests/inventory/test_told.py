@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from chaos.cli.paths import inventory_of
@@ -67,3 +69,21 @@ def test_a_script_without_a_suffix_is_read(take: Take, tmp_path: Path) -> None:
     (tmp_path / "notes").write_text(text)
     (tmp_path / "window.pyw").write_text(text.replace("a.b", "a.c"))
     assert [str(path.where) for path in inventory_of("target.yaml").paths] == ["worker:3", "window.pyw:2"]
+
+
+@pytest.mark.parametrize("name", ["''", "' '", "'a\\nb'", "'a\\x1b[31m'", "'\\ud800'"])
+def test_a_name_that_nobody_could_write_elsewhere_is_a_problem(take: Take, name: str) -> None:
+    inventory = take(f"from chaos.inside import recovery_path\nwith recovery_path({name}): pass")
+    assert inventory.paths == ()
+    (problem,) = inventory.problems
+    assert problem.startswith("main.py:2: a recovery path is called")
+    assert problem.isprintable()
+
+
+def test_a_file_may_be_called_by_any_bytes(take: Take, tmp_path: Path) -> None:
+    text = "from chaos.inside import recovery_path\nwith recovery_path('a.b'): pass\n"
+    take()
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.py")).write_text(text)
+    inventory = inventory_of("target.yaml")
+    assert [str(path.where) for path in inventory.paths] == ["\\xff.py:2"]
+    msgspec.json.encode(inventory)
