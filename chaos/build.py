@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from chaos.errors import SpecError
@@ -89,13 +89,19 @@ def _output(folder: Path) -> bool:
     return folder.name in _OUTPUTS and not any(folder.glob("*.py"))
 
 
+def _elsewhere(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what a hook is given: it names the repository that was pushed to, which need not be the folder's."""
+    own = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX")
+    return {name: value for name, value in environment.items() if name not in own}
+
+
 def commit(folder: Path) -> tuple[str, bool]:
     """The commit of the repository around a folder, "" where there is none, and whether files differ from it."""
     asked = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
     try:
         done = subprocess.run(
             asked, capture_output=True, text=True, check=False, timeout=_GIT_WITHIN,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
+            env={**_elsewhere(os.environ), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return "", False

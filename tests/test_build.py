@@ -130,3 +130,19 @@ def test_outputs_are_no_sources(target: Path) -> None:
     before = sources(target)
     put(target.parent / "build" / "wheel.json")
     assert sources(target) == before
+
+
+def test_a_hook_of_another_repository_does_not_lead_there(
+    target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("repo", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "more").write_text(name)
+        git(tmp_path / name, "init")
+        git(tmp_path / name, "add", ".")
+        git(tmp_path / name, "commit", "-m", "first")
+    known = build_of(target, ["."])
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "other" / ".git" / "index"))
+    assert build_of(target, ["."]) == known
+    assert not known.dirty

@@ -58,7 +58,9 @@ def _row(ruling: Ruling) -> str:
     why = ruling.why
     notes = "".join(f"<br>{escape(note.reason)}: {escape(note.detail)}" for note in ruling.notes)
     reason, detail = (why.reason, why.detail) if why else ("", "")
-    where = f"`{clean(ruling.where).replace('`', '')}`" if ruling.where else ""
+    # A pipe ends a cell in code as well.
+    place = clean(ruling.where or "").replace("`", "").replace("|", "\\|")
+    where = f"`{place}`" if place else ""
     return f"| {escape(ruling.title)} | **{reason}** | {escape(detail)}{notes} | {where} |"
 
 

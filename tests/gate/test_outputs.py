@@ -148,6 +148,13 @@ def test_the_comment_has_verdict_table_commands_and_waivers() -> None:
     assert "**To open it:**\n```sh\nchaos run experiments/cut.yaml\n```" in few
 
 
+def test_no_name_breaks_the_table_of_a_comment() -> None:
+    odd = Path(name="a|b", declared=(Spot("app/l|`k.py", 2),))
+    comment = markdown.encode(decided(*runs(3), entries=(), inventories=(with_paths(odd),))).decode()
+    (row,) = (line for line in comment.splitlines() if "app/l" in line)
+    assert len(re.findall(r"(?<!\\)\|", row)) == 5, row
+
+
 def test_a_comment_is_never_longer_than_hosts_take() -> None:
     paths = tuple(Path(name=f"p{n}", declared=(Spot(f"{'d' * 200}.py", n),)) for n in range(1, 800))
     comment = markdown.encode(decided(*runs(3), entries=(), inventories=(with_paths(*paths),))).decode()
