@@ -50,7 +50,8 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         return self._noticed(history, roster, costly) if costly else unknown("no fault hit a member or a node")
 
     def _false_alarm(self, faults: tuple[Struck, ...], event: Event) -> Verdict:
-        what = f"{event.get('member')} was declared {event.get('class') or 'failed'} ({event.get('reason')})"
+        kind = f"{event.get('class')}: " if event.get("class") else ""
+        what = f"{event.get('member')} was declared failed ({kind}{event.get('reason')})"
         passing = [f for f in faults if f.injecting.seq < event.seq and self._transient(f)]
         if not passing:
             return failed(f"false alarm: {what} though no fault explains it", (event.seq,))

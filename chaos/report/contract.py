@@ -46,6 +46,8 @@ def amount(value: float | None, unit: str) -> str:
     """A value with its unit."""
     if unit == "s":
         return seconds(value)
+    if value == 1 and unit in ("steps", "samples"):
+        unit = unit.removesuffix("s")
     return f"{number(value)} {unit}".strip() if value is not None else "–"
 
 

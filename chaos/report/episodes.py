@@ -61,7 +61,7 @@ def _episode(result: Result, recovery: Recovery, number: int, end: float, least:
     terms = figures[1:]
     if recovery.serving and total.value is not None:  # the rest of the way has no terms of its own
         terms = (*terms, Figure("", "until served as before", total.value - spent, None, "s", None))
-    segments = tuple(_segment(n, f, scale) for n, f in enumerate(terms, 1) if f.value)
+    segments = tuple(_segment(n, f, scale) for n, f in enumerate(terms, 1) if (f.value or 0.0) > 0.0)
     return Episode(
         number, _title(recovery), recovery, figures, contract.rpo(result, recovery), segments,
         percent(total.limit, scale) if total.limit else "", total, _told(figures),

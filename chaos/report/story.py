@@ -12,7 +12,7 @@ from chaos.report.junit import events_at
 from chaos.report.lanes import Band, bands
 from chaos.report.lines import number, seconds, shorten
 from chaos.report.phrases import broke, moment
-from chaos.report.summary import HINTS
+from chaos.report.summary import hint
 from chaos.result import Check, Kind, Need, Recovery, Result
 from chaos.verdict import Outcome
 
@@ -91,7 +91,8 @@ def _why(result: Result, answer: str) -> str:
         return f"{result.headline[:1].upper()}{result.headline[1:]}."
     reason = shorten(check.verdict.reason, _WIDE)
     if result.outcome is Outcome.UNKNOWN:
-        return f"Nothing is proved, neither good nor bad: {reason}"
+        who = f"{check.name} " if check.kind is Kind.FAULT else ""  # whose reasons are told of it: `was never injected`
+        return f"Nothing is proved, neither good nor bad: {who}{reason}"
     if answer in _LED:
         return f"{_LED[answer]}: {reason}"
     if check.kind is not Kind.INVARIANT:
@@ -218,8 +219,7 @@ def _lost(recovery: Recovery, result: Result) -> str:
         return "no step was lost"
     limit = _limit(result, "rpo.steps")
     allowed = f", of {number(limit)} allowed" if limit is not None else ""
-    unit = "step" if recovery.lost_steps == 1 else "steps"
-    return f"{amount(recovery.lost_steps, unit)} of work had to be done again{allowed}"
+    return f"{amount(recovery.lost_steps, 'steps')} of work had to be done again{allowed}"
 
 
 def _advice(result: Result, history: History, told: Told) -> Iterator[Advice]:
@@ -231,14 +231,14 @@ def _advice(result: Result, history: History, told: Told) -> Iterator[Advice]:
         title = "Look at the check that failed" if result.outcome is Outcome.FAIL else "What was missing"
         yield Advice(title, check, events, more=max(len(check.verdict.evidence) - len(events), 0))
         if result.outcome is Outcome.UNKNOWN:
-            yield Advice(f"How to get it: {HINTS[check.kind]}.")
+            yield Advice(f"How to get it: {hint(check)}.")
         else:
             sources = [e.source for e in events if history.first("member.started", member=e.source)]
             yield Advice(_logs(list(dict.fromkeys(sources))))
-        if result.others is not None and result.others >= _BUSY:
+        if result.others is not None and result.others >= _BUSY and check.kind is not Kind.FAULT:
             yield Advice(
-                f"Other work took {result.others * 100:.0f} % of this machine's processors meanwhile: before you "
-                "believe a time that was missed, run it again on a quiet one."
+                f"Other work took {result.others * 100:.0f} % of this machine's processors meanwhile: if what was "
+                "missed is a matter of time, run it again on a quiet one first."
             )
     if told.replay:
         yield Advice("Run exactly this again", command=told.replay)

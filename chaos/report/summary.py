@@ -18,14 +18,20 @@ _OTHERS = 6  # episodes told beside the worst
 _COLORS = {Outcome.PASS: "32", Outcome.FAIL: "31", Outcome.UNKNOWN: "33"}
 _WORDS = {Outcome.PASS: "PASS", Outcome.FAIL: "FAIL", Outcome.UNKNOWN: "UNKNOWN"}
 
-# What a check that could not be judged asks for.
-HINTS = {
+_HINTS = {
     Kind.RUN: "the run did not get to its end: read the last events of the journal and the members' logs",
     Kind.HYPOTHESIS: "no data, or not steady before the fault: run the same experiment with `method: []`",
     Kind.FAULT: "the fault did not land: `chaos doctor` says what this machine can do, the journal what failed",
     Kind.BUDGET: "the recovery could not be measured: look at which of its events is missing",
     Kind.INVARIANT: "nothing to judge: the run never came to what this promise is about, or the target does not tell",
 }
+
+
+def hint(check: Check) -> str:
+    """What a check that could not be judged asks for."""
+    if check.kind is Kind.FAULT and check.verdict.reason.startswith("was never injected"):
+        return "its trigger did not fire: have it fire earlier (`when:`), or the job go on for longer"
+    return _HINTS[check.kind]
 
 
 def summary(
@@ -98,7 +104,7 @@ def _contract(result: Result, recovery: Recovery) -> list[str]:
         "  RPO      " + " · ".join(map(str, rpo(result, recovery))),
     )
     return [
-        f"Recovery after {story(recovery)}",
+        f"Recovery {'after' if recovery.faults else 'that no fault explains'} {story(recovery)}",
         *(f"  {f.label:<8} {f!s:<18} {_bar(f)}".rstrip() for f in rto(result, recovery)),
         *(() if recovery.serving else work),
         *([f"  {clean(recovery.note)}"] if recovery.note else []),
@@ -188,7 +194,7 @@ def _next(result: Result, history: History) -> Iterator[str]:
         if check.verdict.outcome is not Outcome.PASS:
             yield f"  {clean(check.name)}: {clean(check.verdict.reason)}"
             yield from (f"    {line}" for line in quote(history, check.verdict.evidence, 5))
-    for kind in dict.fromkeys(c.kind for c in checks if c.verdict.outcome is Outcome.UNKNOWN):
-        yield f"  {HINTS[kind]}"
+    for line in dict.fromkeys(hint(c) for c in checks if c.verdict.outcome is Outcome.UNKNOWN):
+        yield f"  {line}"
     if hung := history.last("target.hung"):
         yield f"  stacks of {names(hung.get('alive'))} are in the logs"

@@ -60,7 +60,7 @@ class TestBoundedDetection:
         seq = tape.detect("worker-n2", "hang")
         verdict = DETECT.check(tape.history)
         assert verdict.outcome is Outcome.FAIL
-        assert verdict.reason.startswith("false alarm: worker-n2 was declared hang")
+        assert verdict.reason.startswith("false alarm: worker-n2 was declared failed (hang: ")
         assert verdict.evidence == (seq,)
 
     def test_a_restart_for_a_cut_that_was_soon_over_is_a_false_alarm_where_it_had_to_be_waited_out(self) -> None:
@@ -71,7 +71,7 @@ class TestBoundedDetection:
         tape.reform(2, 4, 1, 20).train(21, 60, epoch=2).done(60)
         verdict = BoundedDetection(transient=3.0).check(tape.history)
         assert verdict.outcome is Outcome.FAIL
-        assert "a transient fault cost a restart: agent-n1 was declared partition" in verdict.reason
+        assert "a transient fault cost a restart: agent-n1 was declared failed (partition: " in verdict.reason
         assert verdict.evidence == (cut, declared)
         assert BoundedDetection(transient=1.0).check(tape.history).outcome is Outcome.PASS
         assert DETECT.check(tape.history).outcome is Outcome.PASS

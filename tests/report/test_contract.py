@@ -19,6 +19,8 @@ from .scripted import check, result_of
         ({"value": 3.21, "limit": 6.0, "unit": "s"}, "3.2 s of 6.0 s"),
         ({"value": 0, "limit": 20, "unit": "steps"}, "0 of 20 steps"),
         ({"value": 12, "unit": "samples"}, "12 samples"),
+        ({"value": 1, "unit": "samples"}, "1 sample"),
+        ({"value": 0, "limit": 1, "unit": "steps"}, "0 of 1 step"),
         ({"value": "n3"}, "n3"),
         ({"limit": 6.0, "unit": "s"}, ""),
         (

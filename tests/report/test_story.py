@@ -203,6 +203,16 @@ def test_an_inconclusive_run_says_how_to_get_a_verdict() -> None:
     assert "chaos doctor" in found.advice[1].text
 
 
+def test_a_fault_whose_trigger_never_fired_is_no_matter_of_the_machine() -> None:
+    events = partition_run()
+    missing = check("process.kill", Kind.FAULT, unknown("was never injected: the run ended before its trigger fired"))
+    busy = msgspec.structs.replace(result_of(events, missing, outcome=Outcome.UNKNOWN), others=0.9)
+    found = told(busy, events)
+    assert "process.kill was never injected" in found.why
+    assert "have it fire earlier (`when:`)" in found.advice[1].text
+    assert not any("processors" in advice.text or "doctor" in advice.text for advice in found.advice)
+
+
 @pytest.mark.parametrize(
     ("exit", "word"), [(Exit.HEAL_FAILED, "Heal failed"), (Exit.INTERRUPTED, "Interrupted"), (Exit.PASS, "Passed")]
 )

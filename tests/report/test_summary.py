@@ -108,6 +108,12 @@ def test_other_episodes_have_a_line_each(result: Result, history: History) -> No
     assert "Also network.latency landed and needed no recovery" in text
 
 
+def test_a_recovery_without_a_fault_is_not_told_as_after_one(result: Result, history: History) -> None:
+    alarm = Recovery(need=Need.UNPROVOKED, began=11.0, complete=True, epoch=2, world=(4, 4), total=1.2, lost_steps=1)
+    text = summary(msgspec.structs.replace(result, recoveries=(alarm,)), history)
+    assert "Recovery that no fault explains (4 → 4 ranks" in text
+
+
 def test_the_files_are_named(result: Result, history: History) -> None:
     assert line_with(summary(result, history, files={"report": Path("runs/1/report.html")}), "report").endswith(
         "runs/1/report.html"
