@@ -145,9 +145,9 @@ def _show(state: Path, entry: Known | None) -> None:
         last = store.last()
         title = last.plan.title if last is not None else entry.title if entry is not None else state.stem
         print(f"{title}: {runs}\n  state: {state}")
-        for fact, word in ((PAUSED, "paused"), (UNHEALED, "a heal failed")):
+        for fact, word in ((PAUSED, ""), (UNHEALED, "a heal failed: ")):  # the first says itself what it is
             if value := store.fact(fact):
-                print(f"  {word}: {value}; `chaos gameday resume`")
+                print(f"  {word}{value}; `chaos gameday resume`")
         for line in store.lines()[-3:]:
             print(f"  {line.text}")
         if last is None:
@@ -155,7 +155,9 @@ def _show(state: Path, entry: Known | None) -> None:
             return
         story = store.story(last.id)
         done = {attempt.number for attempt in story.attempts if attempt.finding is not None}
-        print(f"  day {last.id}, {_when(last.started)}: {last.state.value}{': ' + last.why if last.why else ''}")
+        state_of_day, why = last.state.value, last.why
+        became = why if why.startswith(state_of_day) else f"{state_of_day}: {why}" if why else state_of_day
+        print(f"  day {last.id}, {_when(last.started)}: {became}")
         print(f"  {len(done)} of {len(last.agenda.turns)} experiments ran, {len(story.skips)} are not run")
         for gate in story.gates:
             if not gate.answer:

@@ -58,7 +58,9 @@ def _order(plan: Plan, seed: int | None) -> Iterator[str]:
     elif plan.draw is not None:
         yield f"seed {agenda.seed}"
     walls = sum(turn.piece.wall for turn in agenda.turns)
-    yield f"{len(agenda.turns)} experiments; by their own limits they run for at most {_span(walls)}"
+    many = f"{len(agenda.turns)} experiments; by their own limits they run"
+    one = "1 experiment; by its own limits it runs"
+    yield f"{many if len(agenda.turns) != 1 else one} for at most {_span(walls)}"
     if plan.ladder:
         yield f"ladder: {' → '.join(plan.ladder)}"
     for turn in agenda.turns:

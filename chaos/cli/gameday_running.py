@@ -71,11 +71,11 @@ class _Serving:
             self._plan, self._store, self._desk, self._calendar, time.time, self._live, self._new_folder
         )  # fmt: skip
         self._goes_on = not at_once and not once
-        if not at_once:
-            _say(f"{self._plan.title}: {self._upcoming()}")
         with Bell(self._state) as bell:
             async with anyio.create_task_group() as tasks:
                 await tasks.start(self._heed_signals)
+                if not at_once:  # only now: who reads it may answer with a signal
+                    _say(f"{self._plan.title}: {self._upcoming()}")
                 tasks.start_soon(bell.heed, self._desk.look)
                 await service.run(at_once=at_once, once=once)
                 tasks.cancel_scope.cancel()

@@ -81,7 +81,9 @@ def _span(field: str, first: int) -> str:
 
 def _cron(plan: Plan, timetable: Timetable, command: Sequence[str], folder: str) -> str:
     line = f"cd {shlex.quote(folder)} && {shlex.join(command)}".replace("%", "\\%")
-    return f"# {plan.title}\nCRON_TZ={timetable.timezone}\n{timetable.cron} {line}\n"
+    warning = "# CRON_TZ is heeded by cronie; Debian's cron does not know it and starts by the machine's time."
+    zone = f"{warning}\nCRON_TZ={timetable.timezone}"
+    return f"# {plan.title}\n{zone}\n{timetable.cron} {line}\n"
 
 
 def _kubernetes(plan: Plan, timetable: Timetable, command: Sequence[str], folder: str) -> str:

@@ -117,9 +117,8 @@ class Service:
         started = self._now()
         record = self._store.begin(self._plan, agenda, planned=planned, started=started, folder=self._folder(started))
         late = f", {started - planned:.0f} s late" if started - planned > 1 else ""
-        self._store.tell(
-            record.id, "day.started", f"{len(agenda.turns)} experiments, seed {agenda.seed}{late}", started
-        )
+        many = f"{len(agenda.turns)} experiment{'s' if len(agenda.turns) != 1 else ''}"
+        self._store.tell(record.id, "day.started", f"{many}, seed {agenda.seed}{late}", started)
         await self._finish(record)
         for start in self._calendar.between(planned, self._now()):
             self._missed(start, f"the day of {self._calendar.write(planned)} was still running")

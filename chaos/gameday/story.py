@@ -108,7 +108,7 @@ def report(story: DayStory) -> Report:
 def _headline(parts: tuple[Part, ...]) -> str:
     """The day in one sentence."""
     passed = sum(part.outcome == "pass" for part in parts)
-    said = [f"{passed} of {len(parts)} experiments passed"]
+    said = [f"{passed} of {len(parts)} experiment{'s' if len(parts) != 1 else ''} passed"]
     for outcome, words in (("fail", "failed"), ("heal failed", "could not be healed")):
         names = dict.fromkeys(part.name for part in parts if part.outcome == outcome)
         said += [f"{', '.join(names)} {words}"] if names else []
