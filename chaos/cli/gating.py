@@ -17,7 +17,7 @@ from chaos.clean import clean
 from chaos.cli.evidence import Collected, collect, contradicted, touched
 from chaos.cli.output import columns
 from chaos.cli.paths import inventory_of
-from chaos.errors import Exit, SpecError
+from chaos.errors import Exit, Problem, SpecError
 from chaos.evidence import Build
 from chaos.gate import Calling, Catalogue, Decision, Question, State, decide
 from chaos.inventory.findings import Finding, Rule
@@ -38,6 +38,9 @@ UNPROVED = Rule(
 
 def main(call: argparse.Namespace) -> int:
     """Change the catalogue where that is asked, else decide."""
+    if not os.path.lexists(call.catalogue):
+        fix = "it says what must be proved, docs/gate.md shows one; --catalogue FILE where it is elsewhere"
+        raise SpecError([Problem(call.catalogue, 0, 0, "there is no such catalogue", fix)])
     if call.add or call.remove:
         from chaos.load.gate_edit import edit
 

@@ -134,7 +134,7 @@ def _headline(outcome: Outcome, checks: Sequence[Check], recoveries: Sequence[Re
         said = f"all {len(checks)} checks passed"
         if taken:
             said += f"; recovered in {max(taken):.1f} s"
-        return said + (f", {max(lost)} steps lost" if lost else "")
+        return said + (f", {max(lost)} step{'s' if max(lost) != 1 else ''} lost" if lost else "")
     if not decisive:
         return "nothing was asked: no hypothesis, budget or invariant"
     # Of a failure an invariant says why; a budget or the run's own checks mostly say that. Where nothing could be

@@ -115,7 +115,7 @@ def episode(recovery: Recovery) -> str:
     """An episode and its figures on one line."""
     if recovery.need is Need.NONE:
         return f"{' and '.join(map(clean, recovery.faults))} landed and needed no recovery"
-    lost = "" if recovery.serving else f", {number(recovery.lost_steps)} steps lost"
+    lost = "" if recovery.serving else f", {amount(recovery.lost_steps, 'steps')} lost"
     figures = f"{seconds(recovery.total)}{lost}"
     return f"{recovery.need.value} at {recovery.began:.1f} s: {story(recovery)}: {figures}"
 

@@ -37,7 +37,15 @@ def test_open_blocked_no_data_and_usage_have_their_exit_codes(here: Path, capsys
     assert main(["gate"]) == 0
     assert first(capsys) == "GATE OPEN: 1 of 1 recovery paths proved"
     assert main(["gate", "--catalogue", "none.yaml"]) == 2
-    assert "none.yaml: cannot be read" in capsys.readouterr().err
+    assert "none.yaml: there is no such catalogue" in capsys.readouterr().err
+
+
+def test_who_has_no_catalogue_yet_is_told_what_one_is(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more in ([], ["--add", "counter:a=b.yaml"]):
+        assert main(["gate", "--catalogue", "nowhere.yaml", *more]) == 2
+        assert capsys.readouterr().err.startswith(
+            "nowhere.yaml: there is no such catalogue (it says what must be proved"
+        )
 
 
 def test_an_empty_store_is_no_data(here: Path) -> None:

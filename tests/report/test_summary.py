@@ -112,6 +112,8 @@ def test_a_recovery_without_a_fault_is_not_told_as_after_one(result: Result, his
     alarm = Recovery(need=Need.UNPROVOKED, began=11.0, complete=True, epoch=2, world=(4, 4), total=1.2, lost_steps=1)
     text = summary(msgspec.structs.replace(result, recoveries=(alarm,)), history)
     assert "Recovery that no fault explains (4 → 4 ranks" in text
+    text = summary(msgspec.structs.replace(result, recoveries=(*result.recoveries, alarm)), history)
+    assert line_with(text, "Also unprovoked").endswith("1.2 s, 1 step lost")
 
 
 def test_the_files_are_named(result: Result, history: History) -> None:
