@@ -76,6 +76,7 @@ HARNESS: Mapping[str, tuple[str, ...]] = {
     "limit.reached": ("name", "value"),
     "target.hung": ("seconds", "alive"),
     "target.finished": ("code", "member"),
+    "target.stopping": (),
     "target.malformed": ("line", "reason"),
     "host.sampled": ("own", "others"),
     "target.log_lost": ("log", "reason"),
