@@ -172,7 +172,7 @@ class Worker:
     def __init__(self, node: Node, start: Frame, leader: str) -> None:
         self._node, self.rank, self.epoch, self._leader = node, start["rank"], start["epoch"], leader
         self._regrouped = False
-        self._member, self._step, self._phase, self._cut = f"worker-{node.name}", 0, "starting", False
+        self._member, self._step, self._phase = f"worker-{node.name}", 0, "starting"
         self._store = AsyncCaller(node.cluster.store, self._member, try_timeout=0.2)
         self._orders: Inbox[Frame] = Inbox()
 
@@ -215,7 +215,7 @@ class Worker:
             if frame.get("ok") is False:
                 tasks.cancel_scope.cancel()
             elif frame["op"] == "cut":
-                self._cut = True
+                self._node.cluster.pace.cut(self.epoch, self._step)
             elif frame["op"] == "regroup":
                 self._node.regrouped.append(frame["epoch"])
                 if self._node.stuck:
@@ -241,7 +241,8 @@ class Worker:
             await anyio.sleep(0.002)
             await poll(lambda: not (self._node.frozen_worker or self._node.frozen))
             self._step += 1
-            if self._step % s.checkpoint_every == 0 or self._step == s.steps or self._cut:
+            urgent = self._node.cluster.pace.stepped(self.epoch, self.rank, self._step)
+            if self._step % s.checkpoint_every == 0 or self._step == s.steps or urgent:
                 await self._checkpoint()
         await self._tell("done", step=self._step, loss=1.0)
 
@@ -267,7 +268,7 @@ class Worker:
         await self._tell("loaded", generation=generation, step=self._step, state=state, loss=loss)
 
     async def _checkpoint(self) -> None:
-        self._phase, self._cut = "saving", False
+        self._phase = "saving"
         await self._tell("ready", step=self._step, loss=1.0)
         order = await self._next("save")
         generation, name = order["generation"], f"__{self.rank}_0.distcp"
@@ -285,11 +286,29 @@ class Worker:
         await self._next("release")
 
 
+class Pace:
+    """What the collectives of real ranks see to: a cut that was asked for comes after the same step on every rank."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, dict[int, int]] = {}  # epoch -> rank -> step
+        self._cuts: dict[int, int] = {}  # epoch -> the step after which all stop
+
+    def stepped(self, epoch: int, rank: int, step: int) -> bool:
+        """A rank has done a step; whether it is the one to stop after."""
+        self._steps.setdefault(epoch, {})[rank] = step
+        return step == self._cuts.get(epoch)
+
+    def cut(self, epoch: int, step: int) -> None:
+        """A rank at that step was asked to stop: after the next step that nobody has done yet, unless that is known."""
+        if self._cuts.get(epoch, -1) < step:
+            self._cuts[epoch] = max([step, *self._steps.get(epoch, {}).values()]) + 1
+
+
 class Cluster:
     """Store, coordinators, nodes."""
 
     def __init__(self, settings: Settings, folder: Path, events: Events) -> None:
-        self.settings, self.events, self.network = settings, events, Network()
+        self.settings, self.events, self.network, self.pace = settings, events, Network(), Pace()
         self.coordinators: dict[str, Address] = {}
         self.nodes: dict[str, Node] = {}
         self.codes: dict[str, int] = {}
