@@ -278,7 +278,9 @@ class Worker:
         await anyio.sleep(self._node.save_seconds)
         try:
             if not self._node.lose_shard:
-                await self._store.call("shard.put", body=body, **facts, **token)
+                # A call that is cut off in the middle leaves its answer to the next one; a regroup waits for its end.
+                with anyio.CancelScope(shield=True):
+                    await self._store.call("shard.put", body=body, **facts, **token)
         except (Refused, Unreachable):
             return
         self._node.lose_shard = False
