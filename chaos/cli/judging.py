@@ -15,7 +15,6 @@ import msgspec
 
 from chaos.cli.output import columns
 from chaos.errors import ChaosError, JournalError
-from chaos.experiment import Schedule
 from chaos.history import History
 from chaos.journal import read
 from chaos.judge import Contract, judge
@@ -80,15 +79,11 @@ def write_reports(folder: Path, result: Result, history: History, replay: str) -
     }
 
 
-def replay_command(path: str, schedule: Schedule, overrides: dict[str, str], lab: bool) -> str:
-    """The command that runs the same schedule again."""
-    words = ["chaos", "run", path, "--seed", str(schedule.seed)]
-    words += [word for name, value in overrides.items() for word in ("--set", f"{name}={value}")]
-    return shlex.join(words + ([] if lab else ["--no-lab"]))
+def replay_command(history: History) -> str:
+    """The command that runs the same schedule again, by what the run recorded; "" where it does not say of which file.
 
-
-def recorded_replay(history: History) -> str:
-    """The same command by what the run itself recorded; "" where it does not say which file it was of."""
+    A secret that was put over a setting is masked in it, as in all that a run writes.
+    """
     begun = history.first("run.started")
     if begun is None or not begun.get("file"):
         return ""

@@ -93,8 +93,7 @@ def run_in(folder: Path, experiment: Experiment, schedule: Schedule, variation: 
     result = msgspec.structs.replace(result, exit=_exit(how, result))
     files: dict[str, Path] = {}
     try:
-        replay = replay_command(experiment.path, schedule, dict(variation.overrides), variation.lab)
-        files = write_reports(folder, result, history, replay)
+        files = write_reports(folder, result, history, replay_command(history))
     except OSError as error:  # mostly a full disk; a pass that leaves nothing to show for it is none
         result = msgspec.structs.replace(result, exit=result.exit or Exit.INCONCLUSIVE)
         print(f"chaos: no reports: {error}; `chaos report {folder}` writes them another time", file=sys.stderr)

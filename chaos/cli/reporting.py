@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.archive import NAME, Archive
 from chaos.cli.archiving import Skipped, gather
-from chaos.cli.judging import CONTRACT, JOURNAL, contract_of, judge_folder, nearby, recorded_replay, show, write_reports
+from chaos.cli.judging import CONTRACT, JOURNAL, contract_of, judge_folder, nearby, replay_command, show, write_reports
 from chaos.errors import ChaosError, Exit, JournalError, SpecError
 from chaos.evidence import Evidence
 from chaos.paths import Inventory
@@ -51,7 +51,7 @@ def folder_of(run: str) -> Path:
 
 def _one(folder: Path) -> int:
     result, history = judge_folder(folder)
-    files = write_reports(folder, result, history, recorded_replay(history))
+    files = write_reports(folder, result, history, replay_command(history))
     show(result, history, files)
     return result.exit
 

@@ -11,7 +11,7 @@ from judge.histories import Tape
 
 from chaos.archive import NAME, Archive
 from chaos.cli import main
-from chaos.cli.judging import recorded_replay
+from chaos.cli.judging import replay_command
 from chaos.errors import Exit
 from chaos.history import History
 from cli.recorded import record
@@ -108,6 +108,6 @@ def test_the_command_that_runs_it_again_is_in_the_record(monkeypatch: pytest.Mon
     tape = Tape().start()
     more = {"file": str(tmp_path / "x y.yaml"), "overrides": {"defect": "a b"}, "seed": 7, "lab": False}
     tape.events[0] = msgspec.structs.replace(tape.events[0], data={**tape.events[0].data, **more})
-    said = recorded_replay(History(tape.events))
+    said = replay_command(History(tape.events))
     assert said == "chaos run 'x y.yaml' --seed 7 --set 'defect=a b' --no-lab"
-    assert recorded_replay(History()) == ""
+    assert replay_command(History()) == ""
