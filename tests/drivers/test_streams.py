@@ -288,8 +288,9 @@ async def test_a_toxic_lives_no_longer_than_its_time(stage: Recorder, launch: Ma
     async with talking(launch, stage, fault) as talk:
         async with talk.under(fault) as under:
             assert (await talk.ask(1))["seconds"] >= 0.2
-            await anyio.sleep(2.0)
-            assert (await talk.ask(1))["seconds"] < 0.2
+            with anyio.fail_after(20):  # each answer comes late until its time is over
+                while (await talk.ask(1))["seconds"] >= 0.2:
+                    pass
         assert under.healed["expired"]
 
 
