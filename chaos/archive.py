@@ -24,7 +24,6 @@ create table if not exists runs(
     started real not null,
     evidence blob not null
 ) strict;
-create index if not exists runs_by_target on runs(target, started);
 """
 
 
@@ -89,16 +88,13 @@ class Archive:
             raise ArchiveError(f"{self.path}: {error}") from error
         return done.rowcount > 0
 
-    def runs(self, target: str | None = None, experiments: Iterable[str] = ()) -> list[Evidence]:
-        """The runs of a target, of these experiments where some are named; all where nothing is. Oldest first."""
-        asked, wanted = [], list(experiments)
-        asked += ["target = ?"] if target is not None else []
-        asked += [f"experiment in ({', '.join('?' * len(wanted))})"] if wanted else []
-        where = f" where {' and '.join(asked)}" if asked else ""
-        values = ([target] if target is not None else []) + wanted
+    def runs(self, experiments: Iterable[str] = ()) -> list[Evidence]:
+        """The runs of these experiments, all where none is named. Oldest first."""
+        wanted = list(experiments)
+        where = f" where experiment in ({', '.join('?' * len(wanted))})" if wanted else ""
         try:
             columns = "evidence, run, target, experiment, started"
-            rows = self._file.execute(f"select {columns} from runs{where} order by started, run", values).fetchall()
+            rows = self._file.execute(f"select {columns} from runs{where} order by started, run", wanted).fetchall()
             return [self._read(*row) for row in rows]
         except (sqlite3.Error, msgspec.MsgspecError) as error:
             raise ArchiveError(f"{self.path}: {error}") from error
