@@ -1,4 +1,4 @@
-"""The decision for a terminal: every path on a line, worst first; then what would open the gate."""
+"""The decision for a terminal: every path on a line, the worst last, where the eye and a log end; then what would open the gate."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _table(decision: Decision) -> Table:
     grid = Table.grid(padding=(0, 2))
     for fixed in (True, True, True, False):
         grid.add_column(no_wrap=fixed, overflow="fold")
-    for ruling in decision.rulings:
+    for ruling in reversed(decision.rulings):
         for row in _rows(ruling):
             grid.add_row(
                 Text(row[0], _STYLES[ruling.state] if row[0] else ""), *(Text(clean(cell)) for cell in row[1:])

@@ -46,7 +46,7 @@ def mixed() -> Decision:
     )
 
 
-def test_the_terminal_shows_the_worst_first_and_ends_with_the_commands() -> None:
+def test_the_terminal_ends_with_the_worst_and_the_commands() -> None:
     shown = text(decided(*runs(2)), width=None, color=False).splitlines()
     assert shown == [
         "GATE BLOCKED: 0 of 1 recovery paths proved; 1 few",
@@ -57,7 +57,7 @@ def test_the_terminal_shows_the_worst_first_and_ends_with_the_commands() -> None
         "  chaos run experiments/cut.yaml",
     ]
     states = re.findall(r"^(BLOCKED|WAIVED|WARNED|PROVED)", text(mixed(), width=None, color=False), re.MULTILINE)
-    assert states == ["BLOCKED", "WAIVED", "WARNED", "PROVED"]
+    assert states == ["PROVED", "WARNED", "WAIVED", "BLOCKED"]
 
 
 def test_a_proved_path_says_on_what() -> None:
