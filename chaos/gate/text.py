@@ -1,4 +1,4 @@
-"""The decision for a terminal: every path on a line, the worst last, where the eye and a log end; then what would open the gate."""
+"""The decision for a terminal: every path on a line, the worst last; then what would open the gate."""
 
 from __future__ import annotations
 
