@@ -124,9 +124,7 @@ class _Nobody:
 
 async def lab(driver: Driver | None) -> list[Row]:
     """Build one with two nodes, cut them apart, heal, end it: the lab and its links."""
-    no_lab = [
-        Row(name=name, ok=False, detail="not tried: there is no lab", fix="see lab") for name in ("nftables", *FITTED)
-    ]
+    no_lab = [Row(name=name, ok=False, detail="not tried", fix="see lab") for name in ("nftables", *FITTED)]
     if driver is None:
         return [Row(name="lab", ok=False, detail="not tried: no driver was given", fix="give one"), *no_lab]
     with tempfile.TemporaryDirectory(prefix="chaos-doctor-") as folder:
@@ -139,8 +137,7 @@ async def lab(driver: Driver | None) -> list[Row]:
                 built = Row(name="lab", ok=True, detail=f"built in {anyio.current_time() - began:.2f} s")
                 return [built, await links(target), *fitted(target)]
         except ChaosError as error:
-            failed, _, fix = str(error).partition("; ")
-            return [Row(name="lab", ok=False, detail=failed, fix=fix), *no_lab]
+            return [Row(name="lab", ok=False, detail=error.reason, fix=error.fix), *no_lab]
 
 
 class _Asking(Fault[Groups], frozen=True, kw_only=True):
@@ -158,25 +155,29 @@ class _Asking(Fault[Groups], frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-FITTED = {
-    "loss": "a kernel with CONFIG_NFT_NUMGEN; network.loss is refused without it",
-    "rate": "a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_U32; network.bandwidth slows streams without them",
-    "streams": "a kernel with CONFIG_NFT_REDIR, and pip install 'mlchaos[network]'; or --no-lab and a Toxiproxy server",
-    "groups": "be root, or start chaos below a group that is yours: systemd-run --user --scope chaos run …; without "
-    "groups stragglers are made by signals, and no memory by ulimit",
-    "recording": "a kernel with CONFIG_PACKET; writer.replay is refused without it",
-    "exchanges": "a kernel with CONFIG_NFT_REDIR; faults of objects are refused without it",
-    "clock": "x86-64, and a kernel that lets a parent write to the memory of its children",
+FITTED = {  # what comes of it where it is missing; what to do about that is known to whoever refuses it
+    "loss": "without it network.loss is refused",
+    "rate": "without it network.bandwidth slows streams",
+    "streams": "or --no-lab and a Toxiproxy server",
+    "groups": "without groups stragglers are made by signals, and no memory by ulimit",
+    "recording": "without it writer.replay is refused",
+    "exchanges": "without it faults of objects are refused",
+    "clock": "without it faults of clocks are refused",
 }
 
 
 def fitted(target: object) -> list[Row]:
     """What the driver has set up for a run that asks for it, each really tried by it."""
     mechanisms: Mapping[str, str] = getattr(target, "mechanisms", dict)()
+    refused: Mapping[str, ChaosError] = getattr(target, "refusals", dict)()
     rows = []
-    for name, fix in FITTED.items():
-        detail = mechanisms.get(name) or mechanisms.get(f"{name}-refused", "the driver does not offer it")
-        rows.append(Row(name=name, ok=name in mechanisms, detail=detail, fix="" if name in mechanisms else fix))
+    for name, otherwise in FITTED.items():
+        if name in mechanisms:
+            rows.append(Row(name=name, ok=True, detail=mechanisms[name]))
+        else:
+            error = refused.get(name, ChaosError("the driver does not offer it"))
+            fix = f"{error.fix}; {otherwise}" if error.fix else otherwise
+            rows.append(Row(name=name, ok=False, detail=error.reason, fix=fix))
     return rows
 
 
@@ -212,7 +213,8 @@ async def netem() -> list[Row]:
     if "No such file or directory" in reason:
         fix = "modprobe sch_netem, or a kernel with CONFIG_NET_SCH_NETEM"
         return [Row(name="netem", ok=False, detail="missing in the kernel", fix=fix)]
-    return [Row(name="netem", ok=False, detail=reason, fix="see user namespaces; pip install 'mlchaos[network]'")]
+    fix = "pip install 'mlchaos[network]'" if "pyroute2" in reason else "see user namespaces"
+    return [Row(name="netem", ok=False, detail=reason, fix=fix)]
 
 
 FUSE = """
@@ -294,7 +296,8 @@ async def slurm() -> list[Row]:
     if not shutil.which("sinfo"):
         return [Row(name="slurm", ok=False, detail="sinfo is not on the path", fix="run on a login node of a cluster")]
     code, output = await _run("sinfo", "--noheader", "--format=%D nodes %T")
-    return [Row(name="slurm", ok=not code, detail=output or f"sinfo exits with {code}", fix="sinfo" if code else "")]
+    fix = "have the cluster answer this node" if code else ""
+    return [Row(name="slurm", ok=not code, detail=output or f"sinfo exits with {code}", fix=fix)]
 
 
 NVML = """

@@ -36,9 +36,13 @@ class Exit(IntEnum):
 
 
 class ChaosError(Exception):
-    """Root of all errors of the harness."""
+    """Root of all errors of the harness. `fix` is what to do, where that can be told apart from the reason."""
 
     exit = Exit.INCONCLUSIVE
+
+    def __init__(self, reason: str = "", fix: str = "") -> None:
+        super().__init__(f"{reason}; {fix}" if fix else reason)
+        self.reason, self.fix = reason, fix
 
 
 class Problem(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from anyio.abc import SocketStream
 from chaos import doctor
 from chaos.api import JSON, Driver, Launch, Slot, Stage, Target
 from chaos.drivers.process import Process
+from chaos.drivers.process.cgroups import Ground
+from chaos.drivers.process.fittings import groups, streams
 from chaos.errors import TargetError
 from chaos.testing import FakeTarget
 
@@ -28,7 +31,7 @@ class Lab(Driver, frozen=True, kw_only=True):
     @asynccontextmanager
     async def open(self, launch: Launch, stage: Stage) -> AsyncIterator[Target]:
         if self.fails == "closed":
-            raise TargetError("the lab cannot be built: user namespaces are closed; --no-lab runs without it")
+            raise TargetError("the lab cannot be built: cut; closed", "--no-lab runs without it")
         yield FakeTarget(numb=self.fails == "leaks")
 
 
@@ -60,9 +63,31 @@ async def test_a_lab_that_works_is_proved_by_a_dropped_packet() -> None:
 @pytest.mark.anyio
 async def test_a_lab_that_cannot_be_built_says_why_and_how_to_go_on() -> None:
     built, links, *_ = await doctor.lab(Lab(fails="closed"))
-    assert (built.ok, built.detail) == (False, "the lab cannot be built: user namespaces are closed")
+    assert (built.ok, built.detail) == (False, "the lab cannot be built: cut; closed")
     assert built.fix == "--no-lab runs without it"
     assert not links.ok
+
+
+@pytest.mark.slow
+@pytest.mark.anyio
+async def test_what_a_lab_lacks_is_told_once_and_its_fix_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> Ground:
+        return Ground(name, {}, {"cpu": "no group can be made", "memory": "no hierarchy has it"})
+
+    monkeypatch.setattr(groups, "find_ground", nowhere)
+    monkeypatch.setattr(streams, "find_spec", lambda name: None)
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    rows = {row.name: row for row in await doctor.lab(Process())}
+    assert (rows["groups"].detail, rows["groups"].fix) == (
+        "no control groups: no group can be made; no hierarchy has it",
+        "be root, or start chaos below a group that is yours: systemd-run --user --scope chaos run …; "
+        "without groups stragglers are made by signals, and no memory by ulimit",
+    )
+    assert (rows["streams"].detail, rows["streams"].fix) == (
+        "h11 is not installed", "pip install 'mlchaos[network]'; or --no-lab and a Toxiproxy server"
+    )  # fmt: skip
+    assert rows["clock"].detail == "this machine is riscv64"
+    assert rows["clock"].fix == "clocks are shifted on x86-64 only; without it faults of clocks are refused"
 
 
 @pytest.mark.anyio

@@ -85,7 +85,7 @@ def missing() -> str:
     ready.wait()
     if not heard:
         why = "somebody listens to this process already" if said[0] == errno.EBUSY else os.strerror(said[0])
-        return f"seccomp user notification is refused: {why} (Linux has it since 5.6; a container may forbid it)"
+        return f"seccomp user notification is refused: {why}"
     try:
         notice = bytearray(80)
         fcntl.ioctl(heard[0], RECEIVE, notice)

@@ -18,7 +18,7 @@ import anyio
 
 from chaos.api import JSON
 from chaos.drivers.process.kernel import PR_SET_CHILD_SUBREAPER, children, syscall
-from chaos.errors import NotLanded, TargetError
+from chaos.errors import NotLanded, TargetError, Unsupported
 
 START_LIMIT = 20.0  # seconds for an interpreter, namespaces and a network: some tenths on an idle machine
 END_LIMIT = 5.0
@@ -93,8 +93,14 @@ class Supervisor:
             await self._ready.arrived.wait()
         if "ready" not in self._ready.content:
             reason = self._ready.content.get("failed", f"nothing heard for {START_LIMIT:.0f} s")
-            raise TargetError(_advice(reason))
+            raise _closed(reason)
         self.mechanisms = dict(self._ready.content["ready"])
+
+    def linkless(self, outside: str, fix: str = "") -> Unsupported:
+        """Why nodes have no links here: the reason `outside` of a lab, or what the kernel of this one lacks."""
+        if refused := self.mechanisms.get("links-refused"):
+            return Unsupported(refused, "a kernel with CONFIG_NF_TABLES")
+        return Unsupported(outside, fix)
 
     def first(self) -> int:
         """Process 1 of the lab, as the harness counts; NotLanded without a lab."""
@@ -262,11 +268,11 @@ def _packages() -> str:
     """Where pyroute2 is installed; found without importing it, which would cost a tenth of a second."""
     found = importlib.util.find_spec("pyroute2")
     if found is None or found.origin is None:
-        raise TargetError(_advice("pyroute2 is not installed (pip install 'mlchaos[network]')"))
+        raise _closed("pyroute2 is not installed", "pip install 'mlchaos[network]', or ")
     return str(Path(found.origin).parents[1])
 
 
-def _advice(reason: str) -> str:
+def _closed(reason: str, fix: str = "") -> TargetError:
     """The reason, what closes user namespaces on this machine, and the way round."""
     closed = []
     for path, bad in (
@@ -278,4 +284,5 @@ def _advice(reason: str) -> str:
             if Path(path).read_text().strip() == bad:
                 closed.append(f"{path} is {bad}")
     why = f" ({', '.join(closed)})" if closed else ""
-    return f"the lab cannot be built: {reason}{why}; --no-lab runs without it, for process faults only"
+    way_round = f"{fix}--no-lab runs without it, for process faults only"
+    return TargetError(f"the lab cannot be built: {reason}{why}", way_round)

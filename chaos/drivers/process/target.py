@@ -88,6 +88,10 @@ class ProcessTarget(Hooking, Limiting, Listening, Processes):
         """What this run stands on: `lab`, `links`, and what its members are fitted with."""
         return {**self._supervisor.mechanisms, **self._assembly.mechanisms}
 
+    def refusals(self) -> dict[str, Unsupported]:
+        """What members could not be fitted with, and why."""
+        return self._assembly.refused
+
     def data_root(self) -> Path:
         return self._recipe.data
 

@@ -36,6 +36,7 @@ STAMP, SHIFT, PLACE = 8, 16, 24
 REPLACED = {"__vdso_clock_gettime": 0x20, "__vdso_gettimeofday": 0x70, "__vdso_time": 0xC0}
 WORD = 8  # bytes
 JUMP = 5  # bytes of an instruction
+KERNEL = "a kernel that lets a parent write to the memory of its children"
 TRIED = 3600.0  # seconds by which a process of ours is shifted to see whether that can be done
 
 
@@ -99,7 +100,7 @@ def read(pid: int) -> bytes:
 def own() -> Image:
     """That of this process, as every other one has it that was not changed; Unsupported with the reason."""
     if platform.machine() != "x86_64":
-        raise Unsupported(f"clocks are shifted on x86-64 only; this machine is {platform.machine()}")
+        raise Unsupported(f"this machine is {platform.machine()}", "clocks are shifted on x86-64 only")
     return Image.of(read(os.getpid()))
 
 
@@ -204,7 +205,7 @@ def _memory(pid: int):  # type: ignore[no-untyped-def]
     except FileNotFoundError as error:
         raise NotLanded(f"process {pid} has gone") from error
     except OSError as error:
-        raise Unsupported(f"the memory of process {pid} is closed to us: {error.strerror}") from error
+        raise Unsupported(f"the memory of process {pid} is closed to us: {error.strerror}", KERNEL) from error
 
 
 def try_it() -> Image:
@@ -231,7 +232,7 @@ def try_it() -> Image:
             put_back(child.pid, image)
             back = ask()
         except (NotLanded, Caught, OSError, ValueError) as error:
-            raise Unsupported(f"the clock of a process cannot be shifted here: {error}") from error
+            raise Unsupported(f"the clock of a process cannot be shifted here: {error}", KERNEL) from error
         finally:
             child.kill()
     if not counted:

@@ -29,6 +29,7 @@ class Assembly:
             if isinstance(fitting, Tap):
                 fitting.watch([observer for found in self._watching.values() for observer in found])
         self.mechanisms: dict[str, str] = {}
+        self.refused: dict[str, Unsupported] = {}  # by the fitting's name
         self.standing: dict[type[Fitting], Fitting] = {}
 
     def lab(self) -> JSON:
@@ -59,6 +60,7 @@ class Assembly:
         self.standing.pop(type(fitting), None)
         self.mechanisms.pop(fitting.name, None)
         self.mechanisms[f"{fitting.name}-refused"] = str(error)
+        self.refused[fitting.name] = error
         if isinstance(fitting, Tap):
             for blind in self._watching:
                 if blind in self._chosen:

@@ -39,13 +39,13 @@ class ExchangesFitting(Fitting):
         self._open = AsyncExitStack()
         self._proxies: dict[str, HttpProxy] = {}
         if "links" not in supervisor.mechanisms:
-            raise Unsupported(supervisor.mechanisms.get("links-refused", "without the lab nothing leads connections"))
+            raise supervisor.linkless("without the lab nothing leads connections")
         try:
             await supervisor.packets("try", what="streams")
             for name in self._named():
                 self._proxies[name] = await self._lead(name, supervisor, tasks)
         except NotLanded as error:
-            raise Unsupported(f"the kernel leads no connections (CONFIG_NFT_REDIR): {error}") from error
+            raise Unsupported(f"the kernel leads no connections: {error}", "a kernel with CONFIG_NFT_REDIR") from error
         return "http proxy of the harness, by nftables redirect"
 
     def _named(self) -> list[str]:

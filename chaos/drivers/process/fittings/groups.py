@@ -23,7 +23,7 @@ from chaos.errors import HealFailed, NotLanded, Unsupported
 FROZEN_WITHIN = 5.0  # seconds for the kernel to stop every thread; one in a system call stops at its end
 EMPTY_WITHIN = 1.0  # for its parent to take note of one that ended in a group of its own; else the end removes that
 LOOK = 0.002
-HELP = "be root, or start it below a group that is yours: systemd-run --user --scope chaos run …"
+HELP = "be root, or start chaos below a group that is yours: systemd-run --user --scope chaos run …"
 
 
 class _Limited:
@@ -71,7 +71,7 @@ class Grouping(Fitting):
         self.ground = find_ground(self.ground.name)
         if not self.ground.places:
             reasons = "; ".join(dict.fromkeys(self.ground.missing.values()))
-            raise Unsupported(f"no control groups: {reasons}; {HELP}")
+            raise Unsupported(f"no control groups: {reasons}", HELP)
         return {"harness": os.getpid(), "folders": [str(folder) for folder in self.ground.folders]}
 
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
@@ -83,7 +83,7 @@ class Grouping(Fitting):
                 for folder in group.folders:
                     doors.append(os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC))
         except OSError as error:
-            raise Unsupported(f"no control groups: {error}; {HELP}") from error
+            raise Unsupported(f"no control groups: {error}", HELP) from error
         missing = "".join(f"; no {c}: {why}" for c, why in self.ground.missing.items())
         return self.ground.mechanism() + missing
 

@@ -29,6 +29,7 @@ class Packets(Fitting):
 
     what: ClassVar[str]  # the word of `packets.py`
     missing: ClassVar[str]
+    fix: ClassVar[str]
     settles: ClassVar[float] = 0.0  # seconds in which what we have sent is through
     supervisor: Supervisor
     wire: Wire
@@ -39,11 +40,11 @@ class Packets(Fitting):
 
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         if "links" not in supervisor.mechanisms:
-            raise Unsupported(supervisor.mechanisms.get("links-refused", "without the lab there are no links"))
+            raise supervisor.linkless("without the lab there are no links")
         try:
             await supervisor.packets("try", what=self.what)
         except NotLanded as error:
-            raise Unsupported(f"{self.missing}: {error}") from error
+            raise Unsupported(f"{self.missing}: {error}", self.fix) from error
         self.supervisor, self.wire = supervisor, Wire(supervisor, self.recipe.addresses)
         return {"loss": "nftables", "rate": "htb", "delay": "netem"}[self.what]
 
@@ -105,7 +106,8 @@ class Loss(Packets):
 
     name = "loss"
     what = "loss"
-    missing = "the kernel cannot drop at random (CONFIG_NFT_NUMGEN)"
+    missing = "the kernel cannot drop at random"
+    fix = "a kernel with CONFIG_NFT_NUMGEN"
     capability = Lossy
 
     async def measure(self, source: str, target: str, shape: Shape) -> JSON:
@@ -129,7 +131,8 @@ class Rate(Packets):
     name = "rate"
     what = "rate"
     settles = 0.05
-    missing = "the kernel has no htb with u32 (CONFIG_NET_SCH_HTB, CONFIG_NET_CLS_U32)"
+    missing = "the kernel has no htb with u32"
+    fix = "a kernel with CONFIG_NET_SCH_HTB and CONFIG_NET_CLS_U32"
     capability = Slow
 
     async def _sample(self, source: str, target: str, shape: Shape) -> int:
@@ -157,9 +160,8 @@ class Delay(Packets):
 
     name = "delay"
     what = "delay"
-    missing = (
-        "the kernel has no netem (modprobe sch_netem, or CONFIG_NET_SCH_NETEM); network.latency does it for streams"
-    )
+    missing = "the kernel has no netem"
+    fix = "modprobe sch_netem, or a kernel with CONFIG_NET_SCH_NETEM; network.latency does it for streams"
     capability = Late
 
     def _floor(self, shape: Shape) -> float:

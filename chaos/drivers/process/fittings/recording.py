@@ -56,7 +56,9 @@ class RecordingFitting(Fitting):
             try:
                 (await supervisor.socket(node, socket.SOCK_DGRAM, socket.AF_PACKET)).close()
             except NotLanded as error:
-                raise Unsupported(f"requests cannot be recorded here: {error}") from error
+                raise Unsupported(
+                    f"requests cannot be recorded here: {error}", "a kernel with CONFIG_PACKET"
+                ) from error
         return f"packet sockets on {DEVICE}"
 
     @asynccontextmanager

@@ -69,19 +69,21 @@ class Streams(Fitting):
 
     async def set_up(self, supervisor: Supervisor, tasks: TaskGroup) -> str:
         if "links" not in supervisor.mechanisms:
-            way_round = (
-                "without the lab connections are led through a Toxiproxy only by the target itself: give its address"
+            raise supervisor.linkless(
+                "without the lab connections are led through a Toxiproxy only by the target itself",
+                f"give its address ({VARIABLE}=host:port)",
             )
-            raise Unsupported(supervisor.mechanisms.get("links-refused", f"{way_round} ({VARIABLE}=host:port)"))
         if find_spec("h11") is None:
-            raise Unsupported("h11 is not installed (pip install 'mlchaos[network]')")
+            raise Unsupported("h11 is not installed", "pip install 'mlchaos[network]'")
         links, slots = self.recipe.spec.links, self.recipe.spec.slots()
         self.supervisor, self.wire = supervisor, Wire(supervisor, self.recipe.addresses)
         self._prober = Prober(supervisor, self.wire, self.recipe.addresses)
         try:
             await supervisor.packets("try", what="streams")
         except NotLanded as error:
-            raise Unsupported(f"the kernel has no NAT for nftables (CONFIG_NFT_REDIR): {error}") from error
+            raise Unsupported(
+                f"the kernel has no NAT for nftables: {error}", "a kernel with CONFIG_NFT_REDIR"
+            ) from error
         wanted = named(self.recipe.launch.faults)
         for link in wanted:
             if link not in links:

@@ -9,4 +9,5 @@ from chaos.errors import Unsupported
 def probe() -> None:
     """Have a thread of ours make a folder, and refuse it; raises Unsupported with what is missing."""
     if reason := missing():
-        raise Unsupported(reason)
+        fix = "Linux 5.6 or newer on x86-64 or arm64; in a container, a seccomp profile that allows `seccomp`"
+        raise Unsupported(reason, fix)
