@@ -21,7 +21,8 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
     status; up to `broken` of them are allowed. Needs a failover: of a stream between two of its tokens (`failover:
     stream`), or also of a session between two turns (`any`). `recomputed` bounds the tokens that had to be computed
     again for one; `way` is how at least one of them must have come back: what was not recomputed must have been kept
-    (`kv.written`) before.
+    (`kv.written`) before. What is said to have been recomputed is held against what the engine counted (`computed`)
+    and what the client had newly asked (`prompt` of `request.sent`); untold, `way` and `recomputed` are unknown.
     """
 
     id: ClassVar[str] = "S10"
@@ -64,9 +65,19 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         for request in (*middle, *between):
             if verdict := self._slow(request, request in middle):
                 return verdict
+        prompts = {(r.fact("session"), r.fact("turn")): r.fact("prompt") for r in view.requests.values() if r.stream}
+        uncounted = []
         for event in view.history.of("session.resumed"):
-            if verdict := self._costly(event):
+            prompt = prompts.get((event.get("session"), event.get("turn")))
+            if verdict := _miscounted(event, prompt) or self._costly(event):
                 return verdict
+            uncounted += [event.seq] if None in (prompt, event.get("computed")) else []
+        if uncounted and (self.way, self.recomputed) != (None, None):
+            return unknown(
+                f"nobody counted what was computed again when {len(uncounted)} sessions came back: how they did is "
+                "hearsay",
+                few(uncounted),
+            )
         judged = middle if self.failover == "stream" else [*middle, *between]
         seqs = few([s for r in judged[:6] for s in r.seqs()] or [r.completed.seq for r in streams if r.completed])
         if not judged:
@@ -109,6 +120,27 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
             f"{self.recomputed} are allowed",
             (event.seq,),
         )
+
+
+def _miscounted(event: Event, prompt: int | None) -> Verdict | None:
+    """Whether its engine computed otherwise than is said of a session that came back.
+
+    What the client newly asks is computed in any case, and the last token before it, which the first new one follows.
+    """
+    computed, said = event.get("computed"), event.get("recomputed") or 0
+    if computed is None:
+        return None
+    if computed < said:
+        but = f"only {computed}"
+    elif prompt is not None and computed > said + prompt + 1:
+        but = f"{computed}, where its client had asked {prompt} new ones"
+    else:
+        return None
+    return failed(
+        f"{said} tokens of session {event.get('session')} are said to have been computed again "
+        f"({event.get('way')}), and the engine of {event.get('replica')} computed {but}",
+        (event.seq,),
+    )
 
 
 def _kept(view: Service, way: str | None) -> bool:

@@ -22,6 +22,8 @@ DRAIN_DROPS: Final = "drain-drops"  # clean-drain
 RESTORE_UNCOMMITTED: Final = "restore-uncommitted"  # served-generation
 GENERATION_GOES_BACK: Final = "generation-goes-back"  # served-generation
 STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-session
+STALE_KV_HIDDEN: Final = "stale-kv-hidden"  # fenced-session
+COPY_NOT_USED: Final = "copy-not-used"  # unbroken-stream
 TOKENS_REPEATED_AFTER_RESUME: Final = "tokens-repeated-after-resume"  # unbroken-stream
 FEATURES_NOT_CHECKED: Final = "features-not-checked"  # no-wrong-answer
 FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # shed-not-amplify, serving.availability
@@ -52,6 +54,8 @@ DEFECTS: Final = {
     RESTORE_UNCOMMITTED: "a replica serves the newest folder, committed or not",
     GENERATION_GOES_BACK: "a replica that starts serves the oldest committed generation",
     STALE_KV_ACCEPTED: "who writes a session last is believed, whoever owns it",
+    STALE_KV_HIDDEN: "the same, and who keeps the session says that it knows of nobody newer",
+    COPY_NOT_USED: "a session that comes back from where it was kept is computed anew all the same, and nobody says so",
     TOKENS_REPEATED_AFTER_RESUME: "a session that goes on elsewhere says its last token again",
     FEATURES_NOT_CHECKED: "what the store gives for features is taken as it is",
     FEATURES_NEVER_DEGRADE: "every feature is waited for as long as the critical ones",

@@ -151,13 +151,13 @@ class TestUnbrokenStream:
         stack.stream(("replica-1", 0), ("replica-2", 200), **facts | more)
         return stack
 
-    def kept(self) -> Stack:
+    def kept(self, **more: Any) -> Stack:
         """One that was kept before, and comes back from there."""
         stack = Stack().open().serve(9)
         stack.add("kv.written", "replica-1", replica="replica-1", session="s1", tokens=40, to="replica-2", token=1,
                   highest=1)  # fmt: skip
-        stack.add("session.resumed", "replica-2", replica="replica-2", session="s1", turn=0, way="replica",
-                  recomputed=0, seconds=0.02)  # fmt: skip
+        facts: dict[str, Any] = {"session": "s1", "turn": 0, "way": "replica", "recomputed": 0, "computed": 1}
+        stack.add("session.resumed", "replica-2", replica="replica-2", seconds=0.02, **facts | more)
         stack.stream(("replica-1", 0), ("replica-2", 200), streamed=9, resumed="replica", gap=0.4)
         return stack
 
@@ -223,7 +223,7 @@ class TestUnbrokenStream:
     def test_tokens_that_are_computed_again_are_bounded(self) -> None:
         stack = self.moved()
         stack.add("session.resumed", "replica-2", replica="replica-2", session="s1", turn=0, way="recompute",
-                  recomputed=40, seconds=0.1)  # fmt: skip
+                  recomputed=40, computed=41, seconds=0.1)  # fmt: skip
         history = stack.close().history
         assert STREAM.check(history).outcome is Outcome.PASS
         verdict = UnbrokenStream(recomputed=8).check(history)
@@ -240,6 +240,25 @@ class TestUnbrokenStream:
         verdict = UnbrokenStream(way="external").check(history)
         assert verdict.outcome is Outcome.FAIL
         assert "no session came back by external, but by replica" in verdict.reason
+
+    def test_who_says_that_it_took_a_copy_and_computes_everything_again_fails(self) -> None:
+        for computed, said in ((41, "computed 41, where its client had asked 6 new ones"), (7, None)):
+            verdict = STREAM.check(self.kept(computed=computed).close().history)
+            assert verdict.outcome is (Outcome.FAIL if said else Outcome.PASS)
+            assert said is None or said in verdict.reason
+
+    def test_who_says_that_it_computed_again_what_it_did_not_fails(self) -> None:
+        verdict = STREAM.check(self.kept(way="recompute", recomputed=40).close().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "40 tokens of session s1 are said to have been computed again" in verdict.reason
+
+    def test_a_way_or_a_bound_that_nobody_counted_is_unknown(self) -> None:
+        history = self.kept(computed=None).close().history
+        assert STREAM.check(history).outcome is Outcome.PASS
+        for asked in (UnbrokenStream(way="replica"), UnbrokenStream(recomputed=8)):
+            verdict = asked.check(history)
+            assert verdict.outcome is Outcome.UNKNOWN
+            assert "nobody counted what was computed again" in verdict.reason
 
     def test_without_a_failover_or_a_stream_nothing_is_known(self) -> None:
         verdict = STREAM.check(control().history)

@@ -84,7 +84,8 @@ class Stack(Tape):
         id, t0 = f"q{self.asked}", self.t if began is None else began
         facts: dict[str, Any] = {"id": id, "what": "rank", "priority": "normal", "deadline": 1.0, "wrong": False}
         facts |= {k: more.pop(k) for k in (*facts, "session", "turn") if k in more}
-        self.add("request.sent", "load", at=t0, **facts)
+        prompt = {"prompt": more.pop("prompt", 6)} if facts["what"] == "generate" else {}
+        self.add("request.sent", "load", at=t0, **facts, **prompt)
         t = t0 + late + queued  # `late`: its client kept it back
         for number, (replica, answer) in enumerate(tried, start=1):
             t += seconds
@@ -194,7 +195,7 @@ def killed_and_back() -> Stack:
     for level in ("live", "ready", "correct"):
         stack.health("replica-1", level, up=False)
     stack.add("session.resumed", "replica-2", replica="replica-2", session="s1", turn=0, way="replica", recomputed=0,
-              seconds=0.02)  # fmt: skip
+              computed=1, seconds=0.02)  # fmt: skip
     stack.stream(("replica-1", 0), ("replica-2", 200), streamed=9, resumed="replica", gap=0.4, began=began)
     stack.add(
         "ladder.moved", "router", before="primary", after="secondary", reason="queue", p99=0.3, errors=0.0, queue=9

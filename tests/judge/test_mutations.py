@@ -58,7 +58,7 @@ def good() -> Stack:
     for level in ("live", "ready", "correct"):
         stack.health("replica-1", level, up=False)
     stack.add("session.resumed", "replica-2", replica="replica-2", session="s1", turn=0, way="replica", recomputed=0,
-              seconds=0.02)  # fmt: skip
+              computed=1, seconds=0.02)  # fmt: skip
     stack.stream(("replica-1", 0), ("replica-2", 200), streamed=9, resumed="replica", gap=0.4, began=began)
     stack.add(
         "kv.written", "replica-2", replica="replica-2", session="s1", tokens=64, to="replica-0", token=2, highest=2

@@ -14,7 +14,7 @@ _OF_ANSWERS = ("replica", "tier", "features", "generation", "digest", "resumed",
 
 def sent(ask: Ask) -> dict[str, Any]:
     """Told at its intended start."""
-    return _who(ask)
+    return _who(ask) | ({"prompt": len(ask.prompt)} if isinstance(ask, Turn) else {})
 
 
 def completed(ask: Ask, reply: Reply, latency: float) -> dict[str, Any]:

@@ -56,7 +56,9 @@ class Replica:
         self.engine = Engine(settings, self.name)
         self.known = Known(settings, self.engine)
         self.sessions = Sessions(Blocks(settings.kv_blocks), settings.session_idle)
-        self.copies = Copies(unfenced=defects.active(settings, defects.STALE_KV_ACCEPTED))
+        self._unfenced = defects.active(settings, defects.STALE_KV_ACCEPTED)
+        self._hidden = defects.active(settings, defects.STALE_KV_HIDDEN)
+        self.copies = Copies(unfenced=self._unfenced, hidden=self._hidden)
         loader = Loader(place.models, settings, self.name)
         self.shelf = Shelf(loader, self.engine, self.known, self.sessions, self._store, self.log, self.name)
         self.breaker = Breaker("store", settings.breaker_open, inside.emit)
@@ -124,7 +126,7 @@ class Replica:
         }
 
     def _way(self) -> Way:
-        unfenced = defects.active(self.settings, defects.STALE_KV_ACCEPTED)
+        bugs = {"unfenced": self._unfenced, "hidden": self._hidden}
         patience = self.settings.kv_patience
         tokens = Tokens(self._store, patience)
         match self.settings.failover:
@@ -133,7 +135,7 @@ class Replica:
                 index = int(self.name.rpartition("-")[2])
                 return Pausing(InPeers(index, urls, self._http, self.copies, tokens, patience))
             case "checkpoint" | "external" as name:
-                return Pausing(InStore(name, self._store, tokens, unfenced=unfenced, patience=patience))
+                return Pausing(InStore(name, self._store, tokens, **bugs, patience=patience))
             case _:
                 return Lose()
 

@@ -34,6 +34,13 @@ class Changed(Broken):
     """Weights in memory are not those that were loaded."""
 
 
+class Work:
+    """What the engine has computed for somebody."""
+
+    def __init__(self) -> None:
+        self.tokens = 0
+
+
 class Engine:
     """The real models; also what `/correct` asks."""
 
@@ -53,14 +60,18 @@ class Engine:
             return [loaded.static[item] for item in items]
         return await self._run(lambda: self._rank(loaded, tier, items, features))
 
-    async def feed(self, loaded: Loaded, blocks: Sequence[int], position: int, tokens: Sequence[int]) -> int:
-        """Compute `tokens` from `position` on; what comes after the last one. Raises Broken."""
+    async def feed(
+        self, loaded: Loaded, blocks: Sequence[int], position: int, tokens: Sequence[int], work: Work | None = None
+    ) -> int:
+        """Compute `tokens` from `position` on; what comes after the last one. Counted in `work`. Raises Broken."""
         assert tokens
         table = torch.tensor(blocks)
         answer = 0
         for first in range(0, len(tokens), MOST_STEPS):
             part = tokens[first : first + MOST_STEPS]
             answer = await self._run(partial(self._feed, loaded, table, position + first, part))
+            if work is not None:
+                work.tokens += len(part)
         return answer
 
     async def answers(self) -> None:

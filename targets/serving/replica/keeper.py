@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from chaos import inside
 from targets.serving.logs import Log
 from targets.serving.replica.engine import Engine
@@ -54,12 +56,15 @@ class Keeper:
     async def _save(self, session: Session) -> None:
         await stand("session.saving", replica=self._replica, session=session.id, turn=session.turn)
         try:
+            began = time.monotonic()
             try:
                 kept = await self._way.save(take(session, self._engine.cache))
             except Incomplete:
                 with inside.recovery_path("session.resend"):
                     session.saved, session.sums = 0, {}
+                    began = time.monotonic()
                     kept = await self._way.save(take(session, self._engine.cache))
+            seconds = round(time.monotonic() - began, 6)
         except Fenced as fenced:
             facts = {"resource": f"session/{session.id}", "op": "kv.write", "member": self._replica}
             inside.emit("write.rejected", **facts, token=session.token, highest=fenced.highest, reason="stale-epoch")
@@ -71,5 +76,5 @@ class Keeper:
         inside.emit(
             "kv.written",
             replica=self._replica, session=session.id, tokens=session.fed, to=kept.to,
-            token=session.token, highest=kept.highest,
+            token=session.token, highest=kept.highest, seconds=seconds,
         )  # fmt: skip

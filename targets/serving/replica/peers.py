@@ -25,8 +25,10 @@ encode = msgspec.msgpack.encode
 class Copies:
     """Copies that this replica holds for others, and the highest token that it knows of each session."""
 
-    def __init__(self, *, unfenced: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        self._unfenced, self._clock = unfenced, clock
+    def __init__(
+        self, *, unfenced: bool = False, hidden: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._unfenced, self._hidden, self._clock = unfenced or hidden, hidden, clock
         self._copies: dict[str, tuple[State, float]] = {}
         self._highest: dict[str, int] = {}
 
@@ -51,7 +53,7 @@ class Copies:
             raise Incomplete
         self._copies[session] = (merged, self._clock())
         self._highest[session] = max(update.head.token, self.highest(session))
-        return self.highest(session)
+        return update.head.token if self._hidden else self.highest(session)
 
     def get(self, session: str) -> State | None:
         kept = self._copies.get(session)

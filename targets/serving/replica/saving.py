@@ -94,10 +94,17 @@ class InStore(Way):
     """`checkpoint` and `external`: a hash in the store, a field for the head and one for each block."""
 
     def __init__(
-        self, name: str, store: Redis, tokens: Tokens, *, unfenced: bool = False, patience: float = PATIENCE
+        self,
+        name: str,
+        store: Redis,
+        tokens: Tokens,
+        *,
+        unfenced: bool = False,
+        hidden: bool = False,
+        patience: float = PATIENCE,
     ) -> None:
-        self.name, self._store, self._tokens, self._unfenced = name, store, tokens, unfenced
-        self._patience = patience
+        self.name, self._store, self._tokens, self._unfenced = name, store, tokens, unfenced or hidden
+        self._hidden, self._patience = hidden, patience
         self._save = store.register_script(SAVE)
 
     async def acquire(self, session: str, known: int) -> int:
@@ -113,7 +120,7 @@ class InStore(Way):
             answer = await self._save([f"fence:{head.session}", f"kv:{head.session}"], [token, LIVES, *fields])
         if int(answer) < 0:
             raise Fenced(-int(answer))
-        return Kept("store", int(answer))
+        return Kept("store", head.token if self._hidden else int(answer))
 
     async def find(self, session: str) -> list[State]:
         try:

@@ -15,7 +15,7 @@ from targets.serving import defects
 from targets.serving.models.shapes import CONTEXT, SYSTEM
 from targets.serving.replica.admission import Shed
 from targets.serving.replica.blocks import NoBlocks
-from targets.serving.replica.engine import Engine
+from targets.serving.replica.engine import Engine, Work
 from targets.serving.replica.keeper import Keeper
 from targets.serving.replica.loading import Loaded
 from targets.serving.replica.points import stand
@@ -73,6 +73,7 @@ class Turns:
         self._settings, self._replica, self._engine = settings, replica, engine
         self._sessions, self._keeper = sessions, keeper
         self._repeats = defects.active(settings, defects.TOKENS_REPEATED_AFTER_RESUME)
+        self._unused = defects.active(settings, defects.COPY_NOT_USED)
         self._leaks = defects.active(settings, defects.KV_NOT_FREED)
 
     async def say(self, ask: Ask, loaded: Loaded, write: Write) -> Resumed | None:
@@ -80,16 +81,16 @@ class Turns:
 
         However it fails, the session is over here and its blocks are free: whoever goes on has the transcript.
         """
-        began = time.monotonic()
+        began, work = time.monotonic(), Work()
         session = await self._enter(ask.session, loaded)
         try:
             resumed = await self._prepare(session, ask)
             first = len(SYSTEM) + len(ask.history) + len(ask.prompt)
             at = ask.begin
             with inside.recovery_path(PATHS[resumed.way]) if resumed else nullcontext():
-                await self._known(session, first + at)
+                await self._known(session, first + at, work)
                 if resumed:
-                    self._tell(ask, resumed, time.monotonic() - began)
+                    self._tell(ask, resumed, work, time.monotonic() - began)
             if self._repeats and resumed:
                 at = max(at - 1, 0)
             await self._stream(session, ask, first, at, write)
@@ -139,17 +140,21 @@ class Turns:
             known = state.head.token
             if usable > session.fed:
                 self._room(session, usable)
+                here = session.fed
                 self._keeper.restore(session, state, usable)
                 way = self._keeper.name
         await self._keeper.own(session, known)
-        return Resumed(way, max(before - 1 - session.fed, 0)) if lacking else None
+        resumed = Resumed(way, max(before - 1 - session.fed, 0)) if lacking else None
+        if self._unused and way != "recompute":
+            session.fed = here
+        return resumed
 
-    async def _known(self, session: Session, place: int) -> None:
+    async def _known(self, session: Session, place: int, work: Work | None = None) -> None:
         """Compute until the token at `place` is known."""
         while place >= len(session.tokens):
             self._room(session, len(session.tokens))
             start = min(session.fed, len(session.tokens) - 1)  # to say what follows a token, it is computed
-            token = await self._engine.feed(session.loaded, session.blocks, start, session.tokens[start:])
+            token = await self._engine.feed(session.loaded, session.blocks, start, session.tokens[start:], work)
             session.fed = len(session.tokens)
             session.tokens.append(token)
 
@@ -159,9 +164,9 @@ class Turns:
         except NoBlocks:
             raise Shed("limit") from None
 
-    def _tell(self, ask: Ask, resumed: Resumed, seconds: float) -> None:
+    def _tell(self, ask: Ask, resumed: Resumed, work: Work, seconds: float) -> None:
         inside.emit(
             "session.resumed",
             replica=self._replica, session=ask.session, turn=ask.turn, way=resumed.way,
-            recomputed=resumed.recomputed, seconds=round(seconds, 6),
+            recomputed=resumed.recomputed, computed=work.tokens, seconds=round(seconds, 6),
         )  # fmt: skip

@@ -100,6 +100,7 @@ def test_a_stream_goes_on_elsewhere_where_it_was_cut(
             assert done["recomputed"] == len(PROMPTS[0]) + 6 + len(PROMPTS[1]) + 4 - 1
         resumed = [data for kind, data in events if kind == "session.resumed"]
         assert [data["way"] for data in resumed] == [WAYS[failover]]
+        assert resumed[0]["computed"] == done["recomputed"] + 1
 
     run(tmp_path, scenario, replicas=2, failover=failover, kv_every=3)
 
@@ -129,6 +130,39 @@ def test_an_older_owner_writes_nothing_any_more(
         assert stack.replicas[0].sessions.blocks.used == stack.replicas[0].sessions.held
 
     run(tmp_path, scenario, replicas=2, failover=failover, token_seconds=0.005)
+
+
+@pytest.mark.parametrize("failover", ["replicate", "external"])
+@pytest.mark.parametrize(("defect", "told"), [("stale-kv-accepted", 2), ("stale-kv-hidden", 1)])
+def test_by_a_deliberate_bug_it_does_and_is_told_of_a_newer_one_or_not(
+    tmp_path: Path, failover: str, defect: str, told: int, events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    async def scenario(stack: Stack) -> None:
+        slow = asyncio.create_task(stack.generate(0, **turn(0, tokens=100)))
+        await until(lambda: any(kind == "kv.written" for kind, _ in events))
+        await stack.generate(1, **turn(0))
+        count = len(events)
+        tokens, _ = await slow
+        assert len(tokens) == 100
+        late = [data for kind, data in events[count:] if kind == "kv.written"]
+        assert {(data["token"], data["highest"]) for data in late} == {(1, told)}
+        assert all(data["seconds"] > 0 for data in late)
+
+    run(tmp_path, scenario, replicas=2, failover=failover, defect=defect, token_seconds=0.005)
+
+
+def test_by_a_deliberate_bug_a_copy_is_found_and_not_used(
+    tmp_path: Path, events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    async def scenario(stack: Stack) -> None:
+        await stack.generate(0, **turn(0))
+        tokens, done = await stack.generate(1, **turn(1))
+        assert tokens == list(enumerate(golden(2)))
+        assert (done["resumed"], done["recomputed"]) == ("replica", 0)
+        (resumed,) = (data for kind, data in events if kind == "session.resumed")
+        assert resumed["computed"] == len(PROMPTS[0]) + 6 + len(PROMPTS[1])
+
+    run(tmp_path, scenario, replicas=2, defect="copy-not-used")
 
 
 @pytest.mark.parametrize(("defect", "left"), [("none", 0), ("kv-not-freed", 1)])
