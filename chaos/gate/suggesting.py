@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from chaos.evidence import Build, Evidence
 from chaos.gate.catalogue import Candidate, Entry, Policy, Recipe
-from chaos.gate.counting import Tally, lacking, tally
+from chaos.gate.counting import Tally, decided, lacking, tally
 from chaos.gate.decision import Command, Reason
 from chaos.gate.question import Question
 from chaos.paths import Spot
 
 _SAY_NOTHING = frozenset({"and", "back", "for", "from", "into", "its", "not", "over", "own", "the", "with"})
-_NEED_A_REPAIR = ("edited", "failing", "over-budget")
+_NEED_A_REPAIR = ("edited", "over-budget")
 
 
 def remedy(question: Question, entry: Entry, found: Tally, runs: Sequence[Evidence], reason: Reason) -> Command | None:
@@ -22,7 +22,9 @@ def remedy(question: Question, entry: Entry, found: Tally, runs: Sequence[Eviden
         return None
     if reason == "not-exercised":
         return suggestion(question, entry.target, entry.path, runs, entry)[0]
-    through = {run.experiment for run in runs if entry.path in run.paths}
+    # A failure that may be one of a few is asked about where it was seen; another experiment would only water it down.
+    failed = {run.experiment for run in found.wrong if decided(run)}
+    through = failed or {run.experiment for run in runs if entry.path in run.paths}
     likely = [x.file for x in entry.experiments if x.name in through]
     return Command(run=tuple(likely or [x.file for x in entry.experiments]), repeat=missing)
 

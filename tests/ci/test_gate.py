@@ -1,4 +1,4 @@
-"""Which experiments this project's gate runs: what is open, as often as asked, and never a failure again."""
+"""Which experiments this project's gate runs: what is open, as often as asked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,15 @@ def test_an_open_question_is_asked(reason: str) -> None:
     assert wanted(decision((reason, "x.yaml"), commands=("chaos run x.yaml",))) == ["x.yaml"]
 
 
-@pytest.mark.parametrize("reason", ["failing", "flaky", "new", "not-exercised", "over-budget", "edited"])
+def test_a_failure_is_asked_again_only_where_the_gate_says_how_often() -> None:
+    said = decision(("failing", "x.yaml"), commands=("chaos run x.yaml --repeat 4",))
+    assert wanted(said) == ["x.yaml"] * 4
+    said["commands"] = []
+    del said["rulings"][0]["todo"]
+    assert wanted(said) == []
+
+
+@pytest.mark.parametrize("reason", ["new", "not-exercised", "over-budget", "edited"])
 def test_an_answer_is_not_asked_for_again(reason: str) -> None:
     said = decision((reason, "x.yaml"), ("untested", "y.yaml"), commands=("chaos run x.yaml y.yaml",))
     assert wanted(said) == ["y.yaml"]

@@ -10,7 +10,7 @@ import pytest
 from chaos.errors import Exit
 from chaos.evidence import Build
 from chaos.experiment import Budget, Rpo, Rto
-from chaos.gate import Candidate, Policy, State, decide
+from chaos.gate import Candidate, Policy, Recipe, State, decide
 from chaos.gate.decision import Verdict
 from chaos.paths import Path, Spot
 from chaos.verdict import Outcome
@@ -203,6 +203,22 @@ def test_where_some_may_fail_more_runs_are_asked_for() -> None:
     assert found.why.reason == "flaky"
     assert found.commands == ("chaos run experiments/cut.yaml",)
     assert why(*runs(4), run(3, Exit.FAIL), entries=asked) == ""
+
+
+def test_where_some_may_fail_a_failure_is_asked_about_as_often_as_it_takes_to_tell() -> None:
+    other = Recipe(name="pull", file="experiments/pull.yaml", digest="r2")
+    asked = (msgspec.structs.replace(entry(flake_rate=0.2, runs=1), experiments=(RECIPE, other)),)
+    failed = run(3, Exit.FAIL)
+    fine = run(4, experiment="pull", recipe="r2")
+    found = ruling(failed, fine, entries=asked)
+    assert found.why is not None
+    assert found.why.reason == "failing"
+    assert found.commands == ("chaos run experiments/cut.yaml --repeat 3",)  # not the one that never failed
+    assert why(failed, fine, *runs(2), entries=asked) == "flaky"
+    proved = ruling(failed, fine, *runs(3), entries=asked)
+    assert proved.why is None
+    assert [note.detail for note in proved.notes] == ["1 of 5 runs on this build did not pass, 20% allowed"]
+    assert why(failed, run(1, Exit.FAIL), fine, *runs(3, since=4), entries=asked) == "failing"
 
 
 def test_a_failure_of_another_build_is_not_held_against_this_one() -> None:
