@@ -26,6 +26,7 @@ from chaos.trigger import (
     OnProbe,
     Poisson,
 )  # fmt: skip
+from chaos.units import counted
 
 MOST_ACTIONS = 10_000
 
@@ -91,9 +92,9 @@ def in_words(trigger: AnyTrigger) -> str:
         case At(seconds=seconds):
             text = f"at {seconds:g}s"
         case Every(period=period, times=times):
-            text = f"every {period:g}s" + (f", {times} times" if times else "")
+            text = f"every {period:g}s" + (f", {counted(times, 'time')}" if times else "")
         case Poisson(rate=rate, times=times):
-            text = f"{rate * 3600:g} times an hour at random" + (f", {times} times" if times else "")
+            text = f"{rate * 3600:g} times an hour at random" + (f", {counted(times, 'time')}" if times else "")
         case OnEvent(kind=kind):
             text = f"on event {kind}" + _counted(trigger)
         case OnPoint(point=point):
@@ -191,7 +192,7 @@ def _draw(selector: Selector, slots: Sequence[Slot], dice: random.Random) -> Sel
     if not names:
         raise SpecError(f"{_selector(selector)} selects no member")
     if not 0 < count <= len(names):
-        raise SpecError(f"{_selector(selector)} asks for {count} of {len(names)} members")
+        raise SpecError(f"{_selector(selector)} asks for {count} of {counted(len(names), 'member')}")
     chosen = set(dice.sample(names, count))
     return Selector(names=tuple(name for name in names if name in chosen))
 

@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from chaos.history import Event, History
+from chaos.units import counted
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -351,7 +352,7 @@ def standstill(history: History, hung: Event, restarts: int = 3) -> tuple[str, l
     """What a job without progress did instead, with the events that show it: it died again and again, or it hung."""
     if deaths := relapses(history, restarts):
         who = deaths[0].get("member")
-        return f"restart loop: {who} failed {len(deaths)} times in a row without a step in between", deaths
+        return f"restart loop: {who} failed {counted(len(deaths), 'time')} in a row without a step in between", deaths
     alive = hung.get("alive") or ["nobody"]
     were = "was" if len(alive) == 1 else "were"
     said = f"no progress for {hung.get('seconds')} s while {listed(alive)} {were} alive; their stacks are in the logs"

@@ -112,5 +112,10 @@ def format_rate(per_second: float) -> str:
     return f"{_number(per_second / RATES[unit])}{unit}"
 
 
+def counted(number: object, one: str, many: str = "") -> str:
+    """A number with what it counts, and a verb where one follows: `1 request was`, `3 requests were`."""
+    return f"{number} {one if str(number) == '1' else many or one + 's'}"
+
+
 def _number(value: float) -> str:
     return f"{value:.10g}"

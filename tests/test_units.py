@@ -77,3 +77,8 @@ def test_a_size_is_written_in_its_largest_unit(text: str) -> None:
 @pytest.mark.parametrize("text", ["2/h", "1/m", "5/s", "3/d"])
 def test_a_rate_is_written_as_it_was_read(text: str) -> None:
     assert units.format_rate(units.parse_rate(text)) == text
+
+
+def test_a_number_goes_with_what_it_counts() -> None:
+    assert [units.counted(n, "step") for n in (0, 1, 2, "–")] == ["0 steps", "1 step", "2 steps", "– steps"]
+    assert [units.counted(n, "key matches", "keys match") for n in (1, 21)] == ["1 key matches", "21 keys match"]

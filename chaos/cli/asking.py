@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from chaos.errors import ChaosError, Exit, SpecError
+from chaos.units import counted
 
 
 def main(call: argparse.Namespace) -> int:
@@ -34,15 +35,11 @@ def validate(call: argparse.Namespace) -> int:
             experiment = load_experiment(path, overrides=overrides(call), seed=call.seed)
             _plan(experiment)
             steps, invariants = len(experiment.method), len(experiment.invariants)
-            print(f"{path}: ok ({_many(steps, 'step')}, {_many(invariants, 'invariant')})")
+            print(f"{path}: ok ({counted(steps, 'step')}, {counted(invariants, 'invariant')})")
         except ChaosError as error:
             print(error, file=sys.stderr)
             worst = max(worst, error.exit)
     return worst
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _plan(experiment: object) -> None:

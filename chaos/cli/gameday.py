@@ -21,6 +21,7 @@ from chaos.gameday.desk import PAUSED, UNHEALED
 from chaos.gameday.records import DayState
 from chaos.gameday.store import Store
 from chaos.gameday.wake import ring
+from chaos.units import counted
 
 PATIENCE = 60.0  # seconds that the kill switch waits for heals
 
@@ -158,7 +159,7 @@ def _show(state: Path, entry: Known | None) -> None:
         state_of_day, why = last.state.value, last.why
         became = why if why.startswith(state_of_day) else f"{state_of_day}: {why}" if why else state_of_day
         print(f"  day {last.id}, {_when(last.started)}: {became}")
-        print(f"  {len(done)} of {len(last.agenda.turns)} experiments ran, {len(story.skips)} are not run")
+        print(f"  {len(done)} of {counted(len(last.agenda.turns), 'experiment')} ran, {len(story.skips)} are not run")
         for gate in story.gates:
             if not gate.answer:
                 print(f"  approval asked: {gate.name}, until {_when(gate.until)}; `chaos gameday approve` or `reject`")

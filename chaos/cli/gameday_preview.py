@@ -18,6 +18,7 @@ from chaos.load import load_experiment
 from chaos.load.gameday import load_gameday
 from chaos.plan import plan as throw
 from chaos.plan import preview
+from chaos.units import counted
 
 _STARTS = 3
 
@@ -58,9 +59,8 @@ def _order(plan: Plan, seed: int | None) -> Iterator[str]:
     elif plan.draw is not None:
         yield f"seed {agenda.seed}"
     walls = sum(turn.piece.wall for turn in agenda.turns)
-    many = f"{len(agenda.turns)} experiments; by their own limits they run"
-    one = "1 experiment; by its own limits it runs"
-    yield f"{many if len(agenda.turns) != 1 else one} for at most {_span(walls)}"
+    one, many = "experiment; by its own limits it runs", "experiments; by their own limits they run"
+    yield f"{counted(len(agenda.turns), one, many)} for at most {_span(walls)}"
     if plan.ladder:
         yield f"ladder: {' → '.join(plan.ladder)}"
     for turn in agenda.turns:
@@ -74,7 +74,10 @@ def _order(plan: Plan, seed: int | None) -> Iterator[str]:
         yield f"{share:.1%} of the mix has no experiment: " + ", ".join(
             f"{name} {part:.1%}" for name, part in sorted(agenda.silent.items(), key=lambda item: -item[1])
         )
-        yield f"{len(agenda.uncovered)} failures of those were drawn between the others"
+        yield (
+            f"{counted(len(agenda.uncovered), 'failure of those was', 'failures of those were')} drawn between the "
+            "others"
+        )
     if agenda.never:
         yield f"not drawn this time: {', '.join(agenda.never)}"
 

@@ -19,6 +19,7 @@ from chaos.inventory.taking import take
 from chaos.load.listing import load_listing
 from chaos.paths import Inventory
 from chaos.report.files import put
+from chaos.units import counted
 
 
 def inventory_of(target_file: Path | str) -> Inventory:
@@ -52,8 +53,7 @@ def main(call: argparse.Namespace) -> int:
 
 
 def _lines(inventory: Inventory, found: list[Finding], taken: Mapping[str, bool] | None) -> Iterator[str]:
-    count = len(inventory.paths)
-    paths = f"{count} recovery path{'' if count == 1 else 's'}"
+    paths = counted(len(inventory.paths), "recovery path")
     yield f"{clean(inventory.target)}: {paths}, {len(found) or 'nothing'} to mend"
     width = max((len(path.name) for path in inventory.paths), default=0)
     marks = {} if taken is None else {name: "run" if ran else "not run" for name, ran in taken.items()}
@@ -71,7 +71,7 @@ def _lines(inventory: Inventory, found: list[Finding], taken: Mapping[str, bool]
 def _summary(inventory: Inventory, taken: Mapping[str, bool]) -> str:
     """What coverage data says in all; a path without `code:` is told by the program, in the record of a run."""
     ran, silent = sum(taken.values()), len(inventory.paths) - len(taken)
-    text = f"{ran} of {len(taken)} paths with `code:` were run"
+    text = f"{ran} of {counted(len(taken), 'path')} with `code:` were run"
     return text + (f"; {silent} (-) tell of themselves, which coverage does not see" if silent else "")
 
 

@@ -13,6 +13,7 @@ from chaos.gameday.records import DayRecord, DayState, DayStory
 from chaos.gameday.store import Store
 from chaos.gameday.terms import Plan
 from chaos.gameday.timetable import Calendar
+from chaos.units import counted
 
 ON_TIME = (
     60.0  # seconds: a start that is later than this was missed (the machine was off, asleep, or its clock was set)
@@ -103,7 +104,7 @@ class Service:
             self._missed(start, "nobody was there to begin it")
             self._store.note(PLANNED, repr(start))
         if more:
-            self._say_missed(f"and {more} more starts until {self._calendar.write(last)} were missed")
+            self._say_missed(f"and {counted(more, 'more start')} missed until {self._calendar.write(last)}")
             self._store.note(PLANNED, repr(last))
         return late
 
@@ -117,7 +118,7 @@ class Service:
         started = self._now()
         record = self._store.begin(self._plan, agenda, planned=planned, started=started, folder=self._folder(started))
         late = f", {started - planned:.0f} s late" if started - planned > 1 else ""
-        many = f"{len(agenda.turns)} experiment{'s' if len(agenda.turns) != 1 else ''}"
+        many = counted(len(agenda.turns), "experiment")
         self._store.tell(record.id, "day.started", f"{many}, seed {agenda.seed}{late}", started)
         await self._finish(record)
         for start in self._calendar.between(planned, self._now()):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from chaos.errors import Exit
 from chaos.gameday.records import Attempt, DayStory, Figure
 from chaos.gameday.terms import Turn
+from chaos.units import counted
 
 LATE = 60.0  # seconds after its time that make a start a surprise
 TIGHT = 0.8  # share of a budget that is worth a look though it held
@@ -108,7 +109,7 @@ def report(story: DayStory) -> Report:
 def _headline(parts: tuple[Part, ...]) -> str:
     """The day in one sentence."""
     passed = sum(part.outcome == "pass" for part in parts)
-    said = [f"{passed} of {len(parts)} experiment{'s' if len(parts) != 1 else ''} passed"]
+    said = [f"{passed} of {counted(len(parts), 'experiment')} passed"]
     for outcome, words in (("fail", "failed"), ("heal failed", "could not be healed")):
         names = dict.fromkeys(part.name for part in parts if part.outcome == outcome)
         said += [f"{', '.join(names)} {words}"] if names else []
@@ -227,10 +228,14 @@ def _about_parts(parts: tuple[Part, ...], past: Mapping[str, tuple[str, ...]]) -
         if len(outcomes) > 1:
             yield f"{name} is flaky: it passed and failed on this day."
         elif len(set(earlier)) > 1:
-            passed = f"{earlier.count('pass')} of {len(earlier)} earlier runs passed"
+            passed = f"{earlier.count('pass')} of {counted(len(earlier), 'earlier run')} passed"
             yield f"{name} is flaky: {passed}; today: {outcomes.pop()}."
         elif earlier and set(earlier) != outcomes:
-            yield f"{name} was {earlier[0]} in all {len(earlier)} earlier runs; today: {outcomes.pop()}."
+            yield f"{name} was {earlier[0]} in {_all(earlier)}; today: {outcomes.pop()}."
+
+
+def _all(runs: list[str]) -> str:
+    return "the only earlier run" if len(runs) == 1 else f"all {len(runs)} earlier runs"
 
 
 def _about_the_draw(story: DayStory) -> Iterator[str]:
@@ -242,7 +247,10 @@ def _about_the_draw(story: DayStory) -> Iterator[str]:
         listed = ", ".join(f"{name} {part:.1%}" for name, part in sorted(agenda.silent.items(), key=lambda s: -s[1]))
         yield f"{share:.0%} of the failures of the mix have no experiment that stands for them: {listed}."
     if agenda.uncovered:
-        yield f"{len(agenda.uncovered)} failures without an experiment were drawn among the others, and not run."
+        were = counted(
+            len(agenda.uncovered), "failure without an experiment was", "failures without an experiment were"
+        )
+        yield f"{were} drawn among the others, and not run."
 
 
 def _actions(parts: tuple[Part, ...], story: DayStory) -> Iterator[Action]:

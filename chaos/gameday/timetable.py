@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from chaos.gameday.terms import DAYS, Plan
+from chaos.units import counted
 
 FIELDS = ("minute", "hour", "day of month", "month", "day of week")
 _SUNDAY_FIRST = ("sun", *DAYS)  # cron counts from Sunday, and calls it 7 as well
@@ -89,7 +90,7 @@ def trigger_of(cron: str, zone: ZoneInfo) -> Any:
 
     fields = cron.split()
     if len(fields) != len(FIELDS):
-        raise ValueError(f"`{cron}` has {len(fields)} fields, not five: {', '.join(FIELDS)}")
+        raise ValueError(f"`{cron}` has {counted(len(fields), 'field')}, not five: {', '.join(FIELDS)}")
     minute, hour, day, month, weekday = fields
     if day != "*" and weekday != "*":
         raise ValueError(f"`{cron}`: cron starts when either day matches; give the day of the month or of the week")

@@ -17,6 +17,7 @@ from chaos.gate.reasons import asides, figures_of, findings
 from chaos.gate.suggesting import advise, remedy, suggestion
 from chaos.gate.waiving import uses, waived
 from chaos.paths import Inventory, Path, Spot
+from chaos.units import counted
 
 _STATES = (State.BLOCKED, State.WAIVED, State.WARNED, State.PROVED)
 
@@ -167,7 +168,7 @@ def _verdict(question: Question, rulings: Sequence[Ruling]) -> tuple[Verdict, st
         return Verdict.NO_DATA, "no target declares a recovery path, so nothing can be proved"
     if not question.runs:
         return Verdict.NO_DATA, "no run is on record, so nothing is proved"
-    count = f"{proved} of {len(paths)} recovery paths proved"
+    count = f"{proved} of {counted(len(paths), 'recovery path')} proved"
     blocked = [r for r in rulings if r.state is State.BLOCKED]
     if blocked:
         words = Counter(r.why.reason for r in blocked if r.why)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from chaos.clean import clean
 from chaos.gate.decision import Decision, Ruling, State, Verdict
 from chaos.gate.text import left, proof
+from chaos.units import counted
 
 _MARKS = {Verdict.OPEN: "✅", Verdict.BLOCKED: "❌", Verdict.NO_DATA: "⚠️"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~])")
@@ -44,12 +45,12 @@ def _lines(decision: Decision) -> Iterator[str]:
             yield "| " + " | ".join(map(escape, cells)) + " |"
     warned = [r for r in decision.rulings if r.state is State.WARNED]
     if warned:
-        yield f"\n<details><summary>{len(warned)} warnings</summary>\n"
+        yield f"\n<details><summary>{counted(len(warned), 'warning')}</summary>\n"
         yield from (f"- {escape(r.where)}: {escape(r.why.detail)}" for r in warned if r.why)
         yield "\n</details>"
     proved = [r for r in decision.paths if r.state is State.PROVED]
     if proved:
-        yield f"\n<details><summary>{len(proved)} paths proved</summary>\n\n| path | proof |\n|---|---|"
+        yield f"\n<details><summary>{counted(len(proved), 'path')} proved</summary>\n\n| path | proof |\n|---|---|"
         yield from (f"| {escape(r.title)} | {escape(proof(r))} |" for r in proved)
         yield "\n</details>"
 

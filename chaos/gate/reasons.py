@@ -11,7 +11,7 @@ from chaos.gate.counting import Tally, decided
 from chaos.gate.decision import Finding, Reason
 from chaos.result import Spread
 from chaos.statistics import spread
-from chaos.units import format_duration, format_ratio
+from chaos.units import counted, format_duration, format_ratio
 
 # Of what keeps runs from counting, in the order in which a person would ask.
 _NEAREST: tuple[Reason, ...] = ("stale", "other-build", "experiment-changed", "overridden", "no-lab")
@@ -35,7 +35,7 @@ def asides(entry: Entry, found: Tally) -> list[Finding]:
     """What a reader of a proved path should know all the same."""
     notes = [Finding("flaky", _share(entry, found))] if found.wrong else []
     if aside := [run for run in found.undecided if run not in found.wrong]:
-        notes.append(Finding("inconclusive", f"{_runs(len(aside))} without a verdict set aside"))
+        notes.append(Finding("inconclusive", f"{counted(len(aside), 'run')} without a verdict set aside"))
     return notes
 
 
@@ -60,12 +60,12 @@ def _wrong(entry: Entry, found: Tally) -> Iterator[Finding]:
 
 
 def _share(entry: Entry, found: Tally) -> str:
-    wrong = f"{len(found.wrong)} of {_runs(found.counting)} on this build did not {entry.policy.verdict}"
+    wrong = f"{len(found.wrong)} of {counted(found.counting, 'run')} on this build did not {entry.policy.verdict}"
     return f"{wrong}, {format_ratio(entry.policy.flake_rate)} allowed"
 
 
 def _inconclusive(runs: tuple[Evidence, ...]) -> str:
-    return f"{_runs(len(runs))} without a verdict: {runs[0].run}: {runs[0].headline}"
+    return f"{counted(len(runs), 'run')} without a verdict: {runs[0].run}: {runs[0].headline}"
 
 
 def _over(entry: Entry, found: Tally, figures: Mapping[str, Spread]) -> Iterator[Finding]:
@@ -75,7 +75,9 @@ def _over(entry: Entry, found: Tally, figures: Mapping[str, Spread]) -> Iterator
     for name, bound in entry.policy.bounds().items():
         taken, known = figures.get(name), len(_known(found, name))
         if taken is None or known < len(found.good):
-            yield Finding("over-budget", f"{name} is not known of {len(found.good) - known} of {len(found.good)} runs")
+            yield Finding(
+                "over-budget", f"{name} is not known of {len(found.good) - known} of {counted(len(found.good), 'run')}"
+            )
         elif min(values := _known(found, name)) < 0:
             yield Finding(
                 "over-budget", f"{name}: {min(values):.4g}, which cannot be: what was restored was never done"
@@ -93,7 +95,7 @@ def _known(found: Tally, name: str) -> list[float]:
 
 def _lacking(entry: Entry, found: Tally, today: Build, now: float) -> Iterator[Finding]:
     if found.good:
-        yield Finding("few", f"{len(found.good)} of {_runs(entry.policy.runs)}")
+        yield Finding("few", f"{len(found.good)} of {counted(entry.policy.runs, 'run')}")
     if undecided := tuple(run for run in found.undecided if run not in found.wrong):
         yield Finding("inconclusive", _inconclusive(undecided))
     if found.unexercised:
@@ -107,8 +109,8 @@ def _unexercised(entry: Entry, found: Tally) -> str:
     went_in = sum(entry.path in run.entered for run in found.unexercised)
     names = ", ".join(dict.fromkeys(run.experiment for run in found.unexercised))
     if went_in:
-        return f"{_runs(went_in)} of {names} went in and never came out well"
-    return f"{_runs(len(found.unexercised))} of {names} never went through it"
+        return f"{counted(went_in, 'run')} of {names} went in and never came out well"
+    return f"{counted(len(found.unexercised), 'run')} of {names} never went through it"
 
 
 def _missed(entry: Entry, found: Tally, today: Build, now: float) -> Iterator[Finding]:
@@ -121,7 +123,7 @@ def _missed(entry: Entry, found: Tally, today: Build, now: float) -> Iterator[Fi
     for reason in dict.fromkeys((*first, *_NEAREST)):
         if kept[reason]:
             run = next(miss.run for miss in found.missed if reason in miss.reasons)
-            yield Finding(reason, f"{_runs(kept[reason])} {_why(reason, entry, run, today, now)}")
+            yield Finding(reason, f"{counted(kept[reason], 'run')} {_why(reason, entry, run, today, now)}")
 
 
 def _why(reason: Reason, entry: Entry, run: Evidence, today: Build, now: float) -> str:
@@ -153,7 +155,3 @@ def _why(reason: Reason, entry: Entry, run: Evidence, today: Build, now: float) 
 
 def _age(seconds: float) -> str:
     return f"{seconds / 86400:.1f} d" if seconds >= 86400 else f"{seconds / 3600:.1f} h"
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chaos.clean import clean
 from chaos.gate.decision import Decision, Ruling, State, Verdict, WaiverUse
+from chaos.units import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,16 +58,15 @@ def left(decision: Decision) -> list[Ruling]:
 
 def waiver_line(use: WaiverUse) -> str:
     """A waiver, and what became of it."""
-    days = f"{use.days} days left" if use.days > 0 else f"ended with {use.waiver.until}"
+    days = f"{counted(use.days, 'day')} left" if use.days > 0 else f"ended with {use.waiver.until}"
     detail = f"; {use.detail}" if use.detail else ""
     return f"waiver {use.use}: {use.waiver.path} ({use.waiver.owner}, {days}{detail}): {use.waiver.reason}"
 
 
 def proof(ruling: Ruling) -> str:
     """What a proved path rests on."""
-    runs = f"{len(ruling.runs)} runs" if len(ruling.runs) != 1 else "1 run"
     figures = [f"{name} p95 {spread.p95:.3g} (to {spread.high:.3g})" for name, spread in ruling.figures.items()]
-    return ", ".join([runs, *figures])
+    return ", ".join([counted(len(ruling.runs), "run"), *figures])
 
 
 def _table(decision: Decision) -> Table:

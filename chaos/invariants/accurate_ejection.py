@@ -10,6 +10,7 @@ from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
 from chaos.serving import RACE, Drain, Out, Service, service
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _BACK = 2.0  # a failure explains an ejection for so many seconds
@@ -72,13 +73,16 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
         said = []
         if outs:
             gone = len(outs) - len(back) // 2
-            said.append(f"{len(outs)} ejections, each for a cause; {len(back) // 2} returned, {gone} could not")
+            said.append(
+                f"{counted(len(outs), 'ejection')}, each for a cause; {len(back) // 2} returned, {gone} could not"
+            )
         served = sum(1 for r in view.ended() if r.status == 200)
         if len(mistakes) >= self.mistakes and served:
-            said.append(f"{len(mistakes)} mistakes of clients, and nobody ejected for them")
+            said.append(f"{counted(len(mistakes), 'mistake')} of clients, and nobody ejected for them")
         if not said:
             return unknown(
-                f"no ejection, and only {len(mistakes)} mistakes of clients beside {served} answers: nothing to judge",
+                f"no ejection, and only {counted(len(mistakes), 'mistake')} of clients beside "
+                f"{counted(served, 'answer')}: nothing to judge",
                 few(seqs),
             )
         return passed("; ".join(said), few([*(o.ejected.seq for o in outs), *back, *seqs]))
@@ -109,7 +113,7 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             for a in view.attempts.get(str(replica), ())
             if a.status == 400 and event.t - _BACK <= a.ended <= event.t + RACE
         ]
-        why = f", after {len(mistakes)} mistakes of clients" if mistakes else ""
+        why = f", after {counted(len(mistakes), 'mistake')} of clients" if mistakes else ""
         how = "opened" if event.kind == "breaker.opened" else "was lost"
         return failed(
             f"false alarm: {verb} {replica} {how} ({event.get('reason')}) though nothing was wrong with it{why}",
@@ -173,7 +177,7 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             return None
         return failed(
             f"{out.replica} was said to have returned, and was asked nothing in the {self.within:g} s after it, while "
-            f"others were asked {len(asked)} times",
+            f"others were asked {counted(len(asked), 'time')}",
             few([out.ejected.seq, out.returned.seq, *(a.seq for a in asked)]),
         )
 
@@ -186,8 +190,8 @@ class AccurateEjection(Invariant, frozen=True, kw_only=True):
             asked = sum(last < a.began < following for attempts in view.attempts.values() for a in attempts)
             if asked >= _SHARED * len(view.replicas):
                 return unknown(
-                    f"{replica} was asked nothing for {following - last:.1f} s, while others were asked {asked} times, "
-                    "though nobody said that it was out",
+                    f"{replica} was asked nothing for {following - last:.1f} s, while others were asked "
+                    f"{counted(asked, 'time')}, though nobody said that it was out",
                     few([a.seq for a in view.attempts[replica][-2:]]),
                 )
         return None

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _STATE = ("weight", "moment")  # sites whose values outlive the step: computing it again does not help
@@ -65,8 +66,8 @@ class CleanCommit(Invariant, frozen=True, kw_only=True):
         if all(done.get("loss") is None for done in history.of("step.completed")):
             return unknown("no step tells its loss", few(evidence))
         caught = sum(map(len, hits.values()))
-        said = f"; {caught} wrong values were kept out of them" if caught else ""
-        return passed(f"{len(evidence)} commits, of finite steps only{said}", few(evidence))
+        said = f"; {counted(caught, 'wrong value was', 'wrong values were')} kept out of them" if caught else ""
+        return passed(f"{counted(len(evidence), 'commit')}, of finite steps only{said}", few(evidence))
 
 
 def _taints(history: History, hits: Mapping[Place, list[Event]]) -> dict[Any, list[_Taint]]:

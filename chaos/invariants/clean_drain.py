@@ -9,6 +9,7 @@ from chaos.api import Duration, Invariant
 from chaos.history import Event, History
 from chaos.serving import RACE, Attempt, Drain, Request, Service, service
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _PATIENCE = 0.4  # of the deadline: a shorter attempt that broke off was cut
@@ -45,12 +46,12 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
             flight = self._in_flight(view, drain)
             evidence += [drain.begun.seq, *flight[-1:], *([drain.ended.seq] if drain.ended else [])]
             if flight:
-                said.append(f"{drain.member} ended {len(flight)} requests in flight")
+                said.append(f"{drain.member} ended {counted(len(flight), 'request')} in flight")
         if not said:
             return unknown(f"nothing was in flight when {listed([d.member for d in drains])} drained", few(evidence))
         if open_ := [d.member for d in drains if d.ended is None and d.exited is None]:
             return unknown(f"the record ends while {listed(open_)} drains", few(evidence))
-        return passed(f"{len(drains)} drains lost nothing: {'; '.join(said)}", few(evidence))
+        return passed(f"{counted(len(drains), 'drain')} lost nothing: {'; '.join(said)}", few(evidence))
 
     def _never_drained(self, view: Service) -> Verdict | None:
         """Somebody was told to stop, and just stopped."""
@@ -71,7 +72,7 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
     def _ended_well(self, view: Service, drain: Drain) -> Verdict | None:
         ends = [e for e in (drain.begun, drain.ended, drain.exited) if e is not None]
         if drain.ended is not None and (lost := drain.ended.get("lost")):
-            return failed(f"{drain.member} cut {lost} requests at the end of its drain", _seqs(*ends))
+            return failed(f"{drain.member} cut {counted(lost, 'request')} at the end of its drain", _seqs(*ends))
         code = drain.exited.get("code") if drain.exited else 0
         if drain.exited is not None and code != 0 and drain.exited.t < view.over:
             return failed(f"{drain.member} ended with {code} while it drained", _seqs(*ends))
@@ -94,30 +95,30 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
         late = [a for a in mine if a.began > begun + RACE]
         if taken := [a for a in late if a.status == 200]:
             return failed(
-                f"{drain.member} took {len(taken)} new requests after it had begun to drain, the last "
+                f"{drain.member} took {counted(len(taken), 'new request')} after it had begun to drain, the last "
                 f"{taken[-1].began - begun:.2f} s after",
                 few([drain.begun.seq, *(a.seq for a in taken)]),
             )
         if asked := [a for a in late if a.began > begun + self.within]:
             return failed(
-                f"{len(asked)} requests were sent to {drain.member} more than {self.within:g} s after it had begun to "
-                "drain",
+                f"{counted(len(asked), 'request was', 'requests were')} sent to {drain.member} more than "
+                f"{self.within:g} s after it had begun to drain",
                 few([drain.begun.seq, *(a.seq for a in asked)]),
             )
         touched = {a.request for a in mine}
         if hurt := [r for r in (view.requests[i] for i in touched) if r.errs]:
             worst = min(hurt, key=lambda r: r.began)
             return failed(
-                f"{len(hurt)} clients noticed that {drain.member} was told to stop: request {worst.id} ended with "
-                f"{worst.status}",
+                f"{counted(len(hurt), 'client')} noticed that {drain.member} was told to stop: request {worst.id} "
+                f"ended with {worst.status}",
                 few([drain.begun.seq, *worst.seqs()]),
             )
         return None
 
     def _lost(self, drain: Drain, lost: list[Attempt]) -> Verdict:
         return failed(
-            f"{len(lost)} requests in flight were lost when {drain.member} was told to stop: {lost[0].request} ended "
-            f"with {lost[0].status or 'no answer'}",
+            f"{counted(len(lost), 'request in flight was', 'requests in flight were')} lost when {drain.member} was "
+            f"told to stop: {lost[0].request} ended with {lost[0].status or 'no answer'}",
             few([drain.begun.seq, *(a.seq for a in lost)]),
         )
 
@@ -125,15 +126,15 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
         begun = drain.begun.t
         if lost := [r for r in self._open(view, drain) if r.errs]:
             return failed(
-                f"{len(lost)} requests in flight were lost when {drain.member} was told to stop: {lost[0].id} ended "
-                f"with {lost[0].status or 'no answer'}",
+                f"{counted(len(lost), 'request in flight was', 'requests in flight were')} lost when {drain.member} "
+                f"was told to stop: {lost[0].id} ended with {lost[0].status or 'no answer'}",
                 few([drain.begun.seq, *lost[0].seqs()]),
             )
         until = min(drain.until, view.over)
         taken = [r for r in view.ended() if r.status == 200 and begun + RACE < _arrived(r) < until]
         if taken:
             return failed(
-                f"{drain.member} took {len(taken)} new requests after it had begun to drain",
+                f"{drain.member} took {counted(len(taken), 'new request')} after it had begun to drain",
                 few([drain.begun.seq, *taken[0].seqs()]),
             )
         return None

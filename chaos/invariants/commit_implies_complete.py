@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _POWER_CUT, _FAILED_SYNC = "storage.power-cut", "storage.failed-fsync"
@@ -58,7 +59,7 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
             return unknown("nothing was committed")
         if broken := _lost_by_its_disk(history):
             return broken
-        return passed(f"{commits} commits, each after all of its shards were durable", few(evidence))
+        return passed(f"{counted(commits, 'commit')}, each after all of its shards were durable", few(evidence))
 
     def _incomplete(
         self, history: History, commit: Event, shards: dict[str, Event], world: int | None
@@ -74,7 +75,8 @@ class CommitImpliesComplete(Invariant, frozen=True, kw_only=True):
             ]
             when = f", {len(later)} of them written later" if later else ", never written after that"
             return failed(
-                f"{what} although {len(missing)} of {len(named)} shards were not durable: {listed(missing)}{when}",
+                f"{what} although {len(missing)} of {counted(len(named), 'shard was', 'shards were')} not durable: "
+                f"{listed(missing)}{when}",
                 (commit.seq, *few([e.seq for e in later])),
             )
         wrong = [name for name, digest in named if digest is not None and digest != shards[name].get("digest")]

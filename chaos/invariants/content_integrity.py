@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _STATE = ("model", "optimizer")
@@ -62,12 +63,14 @@ class ContentIntegrity(Invariant, frozen=True, kw_only=True):
             return unknown("nobody said what was written and what was read")
         if not compared and not refused:
             return unknown("nothing was restored from a checkpoint")
-        reason = f"{len(compared)} loaded pieces equal what was saved"
+        reason = f"{counted(len(compared), 'loaded piece equals', 'loaded pieces equal')} what was saved"
         if refused:
             what = listed([f"generation {e.get('generation')} ({e.get('name')})" for e in refused])
             reason += f"; refused as damaged: {what}"
         if blind:
-            return unknown(f"{blind} loads could not be compared with what was saved; {reason}", few(compared))
+            return unknown(
+                f"{counted(blind, 'load')} could not be compared with what was saved; {reason}", few(compared)
+            )
         return passed(reason, few([*compared, *(e.seq for e in refused)]))
 
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import Execution, few, lineage, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -48,8 +49,8 @@ class ExactlyOnceData(Invariant, frozen=True, kw_only=True):
             return unknown("neither the size of the data nor its epochs are on record")
         restarts = len(line.groups) - 1
         reason = (
-            f"{passes.total} samples of {len(lasting)} lasting steps, each exactly once in its pass "
-            f"({passes.complete} passes ended), across {restarts} re-formations"
+            f"{counted(passes.total, 'sample')} of {counted(len(lasting), 'lasting step')}, each exactly once in its "
+            f"pass ({counted(passes.complete, 'pass', 'passes')} ended), across {counted(restarts, 're-formation')}"
         )
         if dataset is not None and 0 < len(passes.seen) < dataset:
             reason += f"; what the last pass leaves out shows only at its end ({len(passes.seen)} of {dataset} so far)"
@@ -106,7 +107,7 @@ def _slices(lasting: Sequence[Execution], batch: int | None) -> Verdict | None:
         if batch is not None and named and count != batch:
             return failed(
                 f"step {execution.step} (epoch {execution.group.epoch}, world {len(execution.ranks)}) consumed "
-                f"{count} samples instead of the global batch of {batch}",
+                f"{counted(count, 'sample')} instead of the global batch of {batch}",
                 _seqs(execution),
             )
     return None
@@ -190,7 +191,7 @@ class _Passes:
                 self._next({})  # the rest was dropped; otherwise this step lies across the border
             return None
         return failed(
-            f"data epoch {self.label} began at step {execution.step} though {left} of {self.dataset} samples of the "
-            f"one before had not been consumed",
+            f"data epoch {self.label} began at step {execution.step} though {left} of "
+            f"{counted(self.dataset, 'sample')} of the one before had not been consumed",
             _seqs(execution),
         )

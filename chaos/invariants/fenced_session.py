@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _RESOURCE = "session/"
@@ -51,7 +52,10 @@ class FencedSession(Invariant, frozen=True, kw_only=True):
             return unknown("no session was written anywhere")
         if not refused and self.attempt == "required":
             return unknown("no older owner of a session tried to write", few([e.seq for e in written]))
-        said = f"{len(refused)} writes of older owners, all refused; {len(written)} writes under the newest token"
+        said = (
+            f"{counted(len(refused), 'write')} of older owners, all refused; {counted(len(written), 'write')} under "
+            "the newest token"
+        )
         return passed(said, few([e.seq for e in refused]) or few([e.seq for e in written]))
 
 

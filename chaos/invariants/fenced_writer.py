@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few, lineage
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 # A write that was checked just before a new epoch was issued may be recorded just after it, seconds.
@@ -52,14 +53,19 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
             return unknown("something was committed, but no accepted write is on record")
         missing = {"required": not writes, "any": not writes and not others, "optional": False}[self.attempt]
         if missing:
-            said = f" ({len(others)} stale joins or heartbeats were refused)" if others else ""
+            said = (
+                f" ({counted(len(others), 'stale join or heartbeat was', 'stale joins or heartbeats were')} refused)"
+                if others
+                else ""
+            )
             return unknown(f"nobody with an old epoch tried to write, so the fence was not tested{said}", few(accepted))
         reason = (
-            f"{len(writes)} stale writes and {len(others)} stale joins or heartbeats, all refused; "
-            f"{len(accepted)} writes accepted, each under the highest epoch"
+            f"{counted(len(writes), 'stale write')} and "
+            f"{counted(len(others), 'stale join or heartbeat', 'stale joins or heartbeats')}, all refused; "
+            f"{counted(len(accepted), 'write')} accepted, each under the highest epoch"
         )
         if late := _lost_work(history):
-            reason += f"; {late} steps of superseded epochs were lost work"
+            reason += f"; {counted(late, 'step of superseded epochs was', 'steps of superseded epochs were')} lost work"
         return passed(reason, few([e.seq for e in (*writes, *others)]) or few(accepted))
 
     def _raced(self, write: Event, issued: Event | None) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import Group, Roster, few, lineage, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _NAMED = 2  # times that a device is named before it is excluded
@@ -44,7 +45,7 @@ class FittingAnswer(Invariant, frozen=True, kw_only=True):
             return unknown("no device was excluded, no rank was slow, and no memory ran out")
         counts = {word: sum(e.get("class") == kind for e in judged) for kind, word in _SAYS.items()}
         said = [f"{count} {word}" for word, count in counts.items() if count]
-        said += [f"{len(history.of('device.excluded'))} devices excluded with evidence"] if evidence else []
+        said += [f"{counted(len(history.of('device.excluded')), 'device')} excluded with evidence"] if evidence else []
         return passed(f"answered as they should be: {listed(said)}", few([*evidence, *(e.seq for e in judged)]))
 
 
@@ -61,7 +62,7 @@ def _unfounded(history: History, roster: Roster, excluded: Event) -> Verdict | l
     ]
     if len(named) < _NAMED:
         return failed(
-            f"{node} was excluded though it had been named {len(named)} times only",
+            f"{node} was excluded though it had been named only {counted(len(named), 'time')}",
             [*(e.seq for e in named), excluded.seq],
         )
     hits = [e for e in history.of("hook.hit") if e.t <= excluded.t]

@@ -10,6 +10,7 @@ from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
 from chaos.serving import RACE, SHED, Attempt, Service, service
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _ENOUGH = 5  # attempts in a span, for a share of them to mean something
@@ -64,9 +65,10 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
         if doubts := self._unasked(view, well):
             return unknown("; ".join(doubts), few(served))
         downs = [e for e in history.of("health.changed", up=False) if e.t < view.over]
-        said = f"; {len(downs)} times a level was said to be down" if downs else "; no replica was ill"
+        said = f"; {counted(len(downs), 'time')} a level was said to be down" if downs else "; no replica was ill"
         return passed(
-            f"{len(served)} requests succeeded at replicas that said they were well, and none of them lied{said}",
+            f"{counted(len(served), 'request')} succeeded at replicas that said they were well, and none of them "
+            f"lied{said}",
             few([*served[:3], *(e.seq for e in downs), served[-1]]),
         )
 
@@ -94,7 +96,7 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
             if len(bad) >= self.least and bad[-1].ended - bad[0].ended > self.within:
                 how = "was answered wrongly" if bad[-1].status == 200 else f"failed (status {bad[-1].status})"
                 return failed(
-                    f"{replica} said that it is well, while each of {len(bad)} requests to it failed for "
+                    f"{replica} said that it is well, while each of {counted(len(bad), 'request')} to it failed for "
                     f"{bad[-1].ended - bad[0].ended:.1f} s; the last {how}",
                     few([span.said.seq, *(a.seq for a in bad)]),
                 )
@@ -116,8 +118,8 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
             if before:
                 lasted = failing[-1].ended - before[0].ended
                 return failed(
-                    f"{replica} said that it is well, while {len(before) + len(failing)} requests to it failed within "
-                    f"{lasted:.1f} s, more than {self.failing:.0%} of them",
+                    f"{replica} said that it is well, while {counted(len(before) + len(failing), 'request')} to it "
+                    f"failed within {lasted:.1f} s, more than {self.failing:.0%} of them",
                     few([span.said.seq, *(a.seq for a in (*before, *failing))]),
                 )
             before = failing
@@ -144,7 +146,7 @@ class HealthTruth(Invariant, frozen=True, kw_only=True):
     def _unasked(self, view: Service, well: dict[str, list[_Well]]) -> list[str]:
         """The replicas that a fault hit, that went on to say they are well, and that nobody asked."""
         doubts = [
-            f"nobody told of the health of {replica}, which was asked {len(view.attempts[replica])} times"
+            f"nobody told of the health of {replica}, which was asked {counted(len(view.attempts[replica]), 'time')}"
             for replica, spans in well.items()
             if not spans and view.attempts.get(replica)
         ]

@@ -8,6 +8,7 @@ from typing import ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import Generations, few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -60,7 +61,8 @@ class LastGoodKept(Invariant, frozen=True, kw_only=True):
             return doubt
         if not evidence:
             return unknown("nothing was committed")
-        reason = f"after each of {len(evidence)} commits and removals the newest good generation was there"
+        each = counted(len(evidence), "commit or removal", "commits and removals")
+        reason = f"after each of {each} the newest good generation was there"
         return passed(reason, few(evidence))
 
 

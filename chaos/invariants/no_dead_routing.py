@@ -8,6 +8,7 @@ from chaos.api import Duration, Invariant
 from chaos.history import History
 from chaos.serving import RACE, Attempt, Dead, Service, service
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _TRIAL = 1.0  # within so many seconds after a breaker is half open, one attempt is its trial
@@ -39,7 +40,10 @@ class NoDeadRouting(Invariant, frozen=True, kw_only=True):
             routed, trials = self._routed(view, one)
             if verdict := self._too_many(one, routed, trials):
                 return verdict
-            what = f"{one.replica} ({one.how}): {len(routed)} requests and {len(trials)} trials went to it"
+            what = (
+                f"{one.replica} ({one.how}): {counted(len(routed), 'request')} and {counted(len(trials), 'trial')} "
+                "went to it"
+            )
             if doubt := self._doubt(view, one):
                 doubts.append(f"{what}, but {doubt}")
             else:
@@ -67,18 +71,18 @@ class NoDeadRouting(Invariant, frozen=True, kw_only=True):
         what = f"{dead.replica} ({dead.how})"
         if late := [a for a in routed if a.began > dead.since + self.within]:
             return failed(
-                f"{len(late)} requests went to {what} more than {self.within:g} s after it had died, the last after "
-                f"{late[-1].began - dead.since:.1f} s",
+                f"{counted(len(late), 'request')} went to {what} more than {self.within:g} s after it had died, the "
+                f"last after {late[-1].began - dead.since:.1f} s",
                 few([dead.cause.seq, *(a.seq for a in late)]),
             )
         if len(routed) > self.most:
             return failed(
-                f"{len(routed)} requests went to {what} after it had died; {self.most} are allowed",
+                f"{counted(len(routed), 'request')} went to {what} after it had died; {self.most} are allowed",
                 few([dead.cause.seq, *(a.seq for a in routed)]),
             )
         if len(trials) > self.most:
             return failed(
-                f"{len(trials)} trials of its breaker went to {what}; {self.most} are allowed",
+                f"{counted(len(trials), 'trial')} of its breaker went to {what}; {self.most} are allowed",
                 few([dead.cause.seq, *(a.seq for a in trials)]),
             )
         return None
@@ -102,5 +106,5 @@ class NoDeadRouting(Invariant, frozen=True, kw_only=True):
             and r.began + (r.fact("deadline") or 0) < view.over and r.status in (0, 504)
         ]  # fmt: skip
         if lost or silent:
-            return f"attempts of {len(lost) + len(silent)} requests are not on record"
+            return f"attempts of {counted(len(lost) + len(silent), 'request')} are not on record"
         return ""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
 from chaos.training import few, listed, strikes
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _ENDS = ("job.completed", "job.failed", "target.finished", "final.started", "run.ended")
@@ -55,7 +56,7 @@ class NoOrphan(Invariant, frozen=True, kw_only=True):
         if not orphans:
             first = max(death.t - gone.t for gone, death in early)
             return passed(
-                f"{len(early)} workers had gone when their agents had, up to {first:.3f} s before",
+                f"{counted(len(early), 'worker')} had gone when their agents had, up to {first:.3f} s before",
                 few(sorted({e.seq for pair in early for e in pair})),
             )
         return self._judge(history, orphans, exits)
@@ -84,7 +85,10 @@ class NoOrphan(Invariant, frozen=True, kw_only=True):
             slowest = max(slowest, outlived)
         if open_:
             return unknown(f"the record ends before the lease of {listed(open_)} did", few(seqs))
-        return passed(f"{len(orphans)} workers were gone at most {slowest:.2f} s after their agents", few(seqs))
+        return passed(
+            f"{counted(len(orphans), 'worker was', 'workers were')} gone at most {slowest:.2f} s after their agents",
+            few(seqs),
+        )
 
 
 def _before(history: History, death: Event) -> list[tuple[Event, Event]]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _COMMITS = ("checkpoint.committed", "checkpoint.aborted", "checkpoint.removed")
@@ -42,7 +43,9 @@ class NoUncommittedRestore(Invariant, frozen=True, kw_only=True):
                 evidence += [commits[generation].seq, event.seq] if generation in commits else [event.seq]
         if not evidence:
             return unknown("nothing was restored from a checkpoint")
-        return passed(f"only generations committed before were chosen or loaded ({restores} loads)", few(evidence))
+        return passed(
+            f"only generations committed before were chosen or loaded ({counted(restores, 'load')})", few(evidence)
+        )
 
     def _uncommitted(
         self, history: History, load: Event, commits: dict[Any, Event], ended: dict[Any, Event]

@@ -8,6 +8,7 @@ from chaos.api import Duration, Invariant, Ratio
 from chaos.history import History
 from chaos.serving import SHED, Request, Service, service
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _ENOUGH = 5  # answers of one kind, for a share of them to mean something
@@ -35,9 +36,10 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
         answered = [r for r in view.ended() if r.status == 200]
         wrong = [r for r in answered if r.fact("right") is False or r.wrong]
         if blamed := [r for r in view.ended() if r.sent is not None and r.sent.get("wrong") is False and _blames(r)]:
+            one = "right request was called a mistake of its client"
+            many = "right requests were called mistakes of their clients"
             return failed(
-                f"{len(blamed)} right requests were called mistakes of their clients: {blamed[0].id} ended with "
-                f"{blamed[0].status}",
+                f"{counted(len(blamed), one, many)}: {blamed[0].id} ended with {blamed[0].status}",
                 few([_seq(r) for r in blamed]),
             )
         late = [r for r in wrong if not self._excused(view, r)]
@@ -53,13 +55,14 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
             return unknown(f"no answer was compared {when}")
         if len(compared) < self.compared * len(judged):
             return unknown(
-                f"only {len(compared)} of {len(judged)} answers {when} were compared", few([_seq(r) for r in compared])
+                f"only {len(compared)} of {counted(len(judged), 'answer')} {when} were compared",
+                few([_seq(r) for r in compared]),
             )
         if gap := self._unseen(judged):
             return unknown(f"{gap} {when} were compared", few([_seq(r) for r in compared]))
         said = f"; {len(wrong)} were wrong until it was found out" if wrong else ", all right"
         seqs = [*(f.landed.seq for f in view.faults[:1]), *(_seq(r) for r in (*wrong, *compared))]
-        return passed(f"{len(compared)} of {len(judged)} answers {when} were compared{said}", few(seqs))
+        return passed(f"{len(compared)} of {counted(len(judged), 'answer')} {when} were compared{said}", few(seqs))
 
     def _unseen(self, judged: list[Request]) -> str:
         """Whose answers nobody looked at; empty where all were looked at alike."""
@@ -71,7 +74,7 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
                     groups.setdefault(str(name), []).append(compared)
         for name, seen in sorted(groups.items()):
             if len(seen) >= _ENOUGH and sum(seen) < self.compared * len(seen):
-                return f"only {sum(seen)} of {len(seen)} answers of {name}"
+                return f"only {sum(seen)} of {counted(len(seen), 'answer')} of {name}"
         return ""
 
     def _excused(self, view: Service, request: Request) -> bool:
@@ -87,7 +90,8 @@ class NoWrongAnswer(Invariant, frozen=True, kw_only=True):
         when = f" {max(event.t - before[-1].landed.t, 0.0):.2f} s after {before[-1].step}" if before else ""
         allowed = f"; {self.most} are allowed, within {self.within:g} s of a fault" if self.most else ""
         return failed(
-            f"{count} answers with status 200 were wrong; request {first.id} ({whose}{rung}){when}{allowed}",
+            f"{counted(count, 'answer with status 200 was', 'answers with status 200 were')} wrong; request "
+            f"{first.id} ({whose}{rung}){when}{allowed}",
             few([*(f.landed.seq for f in before[-1:]), *(_seq(r) for r in shown)]),
         )
 

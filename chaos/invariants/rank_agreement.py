@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant
 from chaos.history import Event, History
 from chaos.training import few, lineage
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _COMMON = ("model", "optimizer", "schedule", "data")  # parts that all ranks hold alike; the RNG is each rank's own
@@ -43,7 +44,7 @@ class RankAgreement(Invariant, frozen=True, kw_only=True):
                 evidence += [e.seq for e in cut] if sum(bool(e.get("state")) for e in cut) > 1 else []
         if not evidence:
             return unknown("no two ranks did anything together")
-        return passed(f"all ranks agreed at {steps} steps, every cut and every load", few(evidence))
+        return passed(f"all ranks agreed at {counted(steps, 'step')}, every cut and every load", few(evidence))
 
 
 def _cuts(events: Iterable[Event]) -> Iterable[list[Event]]:

@@ -9,6 +9,7 @@ from chaos.api import Duration, Invariant, Size
 from chaos.history import Event, History
 from chaos.serving import RACE, Request, Service, service
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -56,7 +57,9 @@ class Reclaim(Invariant, frozen=True, kw_only=True):
                 few([seq for _, _, seq in work]),
             )
         return passed(
-            f"{len(work)} pieces of failed work left nothing behind at {len(evidence) // 2} replicas", few(evidence)
+            f"{counted(len(work), 'piece of failed work', 'pieces of failed work')} left nothing behind at "
+            f"{counted(len(evidence) // 2, 'replica')}",
+            few(evidence),
         )
 
     def _leak(self, replica: str, usage: list[Event]) -> Verdict | None:
@@ -90,8 +93,8 @@ class Reclaim(Invariant, frozen=True, kw_only=True):
             if event.t - since.t > self.within / 2:  # and what failed had `within` before
                 whom = "no client waits for any" if event.t > over else f"the router waits for {asked} there"
                 return failed(
-                    f"{replica} says that {load} requests are at work, and has for {event.t - since.t:.1f} s been at "
-                    f"more than anybody waits for: {whom}",
+                    f"{replica} says that {counted(load, 'request is', 'requests are')} at work, and has for "
+                    f"{event.t - since.t:.1f} s been at more than anybody waits for: {whom}",
                     (since.seq, event.seq),
                 )
         return None

@@ -8,6 +8,7 @@ from chaos.api import Duration, Invariant
 from chaos.history import History
 from chaos.serving import Request, Service, service
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _TIMED = 0.95  # of the requests must tell their deadline
@@ -48,7 +49,9 @@ class RequestTerminates(Invariant, frozen=True, kw_only=True):
             )
         if len(timed) < _TIMED * len(sent):
             bare = next(r for r in sent if r.fact("deadline") is None)
-            return unknown(f"{len(sent) - len(timed)} of {len(sent)} requests had no deadline", few(bare.seqs()))
+            return unknown(
+                f"{len(sent) - len(timed)} of {counted(len(sent), 'request')} had no deadline", few(bare.seqs())
+            )
         return self._asked(view, done)
 
     def _left_alone(self, view: Service, request: Request) -> str:
@@ -68,7 +71,7 @@ class RequestTerminates(Invariant, frozen=True, kw_only=True):
     def _asked(self, view: Service, done: list[Request]) -> Verdict:
         if not done:
             return unknown("the record ends before any request had to")
-        said = f"{len(done)} requests ended by their deadlines"
+        said = f"{counted(len(done), 'request')} ended by their deadlines"
         if view.control:
             return passed(f"{said}; nothing was broken", few([r.completed.seq for r in done if r.completed]))
         if not view.faults:

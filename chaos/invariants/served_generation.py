@@ -8,6 +8,7 @@ from chaos.api import Duration, Invariant
 from chaos.history import Event, History
 from chaos.serving import RACE, Request, service
 from chaos.training import few, generations_before
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _TOLD = 0.95  # of the answers must tell their generation
@@ -53,14 +54,16 @@ class ServedGeneration(Invariant, frozen=True, kw_only=True):
             return unknown("no answer says which generation gave it")
         if len(answers) < _TOLD * len(all_):
             bare = next(r for r in all_ if r.fact("generation") is None)
-            said = f"{len(all_) - len(answers)} of {len(all_)} answers do not say which generation gave them"
+            said = f"{len(all_) - len(answers)} of {counted(len(all_), 'answer')} do not say which generation gave them"
             return unknown(said, few(bare.seqs()))
         served = sorted({r.fact("generation") for r in answers})
         ends = [r.completed.seq for g in served for r in _first_and_last(answers, g) if r.completed]
         seqs = few([*(commits[g].seq for g in served), *(e.seq for e in ready), *ends])
         if len(served) > 1:
-            return passed(f"{len(answers)} answers of generations {served}, each committed, never an older one", seqs)
-        said = f"{len(answers)} answers, all of generation {served[0]}: nothing could go back"
+            return passed(
+                f"{counted(len(answers), 'answer')} of generations {served}, each committed, never an older one", seqs
+            )
+        said = f"{counted(len(answers), 'answer')}, all of generation {served[0]}: nothing could go back"
         return unknown(said, seqs) if self.newer == "required" else passed(said, seqs)
 
     def _uncommitted(self, commits: dict[Any, Event], ready: list[Event], answers: list[Request]) -> Verdict | None:

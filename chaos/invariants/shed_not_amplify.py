@@ -10,6 +10,7 @@ from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
 from chaos.serving import RACE, Attempt, Request, Service, service
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Outcome, Verdict, failed, passed, unknown
 
 _RANKS = {"high": 2, "normal": 1, "low": 0}
@@ -74,8 +75,8 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         meanwhile = [r for r in view.requests.values() if r.ended >= first and r.began <= last and not r.unsent]
         if len(slow) > self.late * len(meanwhile):
             return failed(
-                f"{len(slow)} of {len(meanwhile)} requests were not refused and ended by their deadlines, from "
-                f"{first:.1f} s to {last:.1f} s; {self.late:.0%} are allowed",
+                f"{len(slow)} of {counted(len(meanwhile), 'request')} were not refused and ended by their deadlines, "
+                f"from {first:.1f} s to {last:.1f} s; {self.late:.0%} are allowed",
                 few([s for r in slow[:6] for s in r.seqs()]),
             )
         return (
@@ -83,8 +84,8 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
             or self._inversion(view, shed)
             or _untold(view, shed)
             or _Judged(
-                f"{len(shed)} of {len(meanwhile)} requests were shed early ({_counted(shed)}), "
-                f"{len(slow)} ran out of time",
+                f"{len(shed)} of {counted(len(meanwhile), 'request was', 'requests were')} shed early "
+                f"({_counted(shed)}), {len(slow)} ran out of time",
                 [s for r in shed[:4] for s in r.seqs()],
             )
         )
@@ -100,8 +101,9 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
             return None
         worst = max(late, key=_refused_after)
         return failed(
-            f"{len(late)} of {len(shed)} refusals came late, among {meanwhile} requests: request {worst.id} was told "
-            f"after {_refused_after(worst):.2f} s, its deadline was {worst.fact('deadline'):g} s",
+            f"{len(late)} of {counted(len(shed), 'refusal')} came late, among {counted(meanwhile, 'request')}: "
+            f"request {worst.id} was told after {_refused_after(worst):.2f} s, its deadline was "
+            f"{worst.fact('deadline'):g} s",
             few(worst.seqs()),
         )
 
@@ -128,8 +130,8 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
             return None
         request, other = wronged[0]
         return failed(
-            f"{len(wronged)} requests were shed while less important ones waited and were served: {request.id} "
-            f"({request.fact('priority')}) was, {other.id} ({other.fact('priority')}) was not",
+            f"{counted(len(wronged), 'request was', 'requests were')} shed while less important ones waited and were "
+            f"served: {request.id} ({request.fact('priority')}) was, {other.id} ({other.fact('priority')}) was not",
             few([*request.seqs(), *other.seqs()]),
         )
 
@@ -139,7 +141,8 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         for request in view.requests.values():
             if (claimed := request.fact("attempts") or 0) - sum(a.draining for a in request.attempts) > self.attempts:
                 return failed(
-                    f"request {request.id} was tried {claimed} times, as its answer says; {self.attempts} are allowed",
+                    f"request {request.id} was tried {counted(claimed, 'time')}, as its answer says; {self.attempts} "
+                    "are allowed",
                     few(request.seqs()),
                 )
         tried = [(r, [a for a in r.attempts if not a.draining]) for r in view.requests.values()]
@@ -149,7 +152,8 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         most, attempts = max(again, key=lambda pair: len(pair[1]))
         if len(attempts) > self.attempts:
             return failed(
-                f"request {most.id} was tried {len(attempts)} times; {self.attempts} are allowed", few(most.seqs())
+                f"request {most.id} was tried {counted(len(attempts), 'time')}; {self.attempts} are allowed",
+                few(most.seqs()),
             )
         ratio, shown = self._worst([a for _, attempts in tried for a in attempts])
         if ratio > self.amplification:
@@ -158,7 +162,10 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
                 few([a.seq for a in shown]),
             )
         worst = f", {ratio:.2f} attempts a request in the worst {self.window:g} s" if shown else ""
-        said = f"{len(again)} requests were tried again, at most {len(attempts)} times{worst}"
+        said = (
+            f"{counted(len(again), 'request was', 'requests were')} tried again, at most "
+            f"{counted(len(attempts), 'time')}{worst}"
+        )
         return _Judged(said, [s for r, _ in again[:3] for s in r.seqs()])
 
     def _misses(self, view: Service) -> Verdict | _Judged | None:
@@ -176,11 +183,11 @@ class ShedNotAmplify(Invariant, frozen=True, kw_only=True):
         if len(twice) > self.inverted * len(rebuilt):
             before, event = twice[0]
             return failed(
-                f"{len(twice)} of {len(rebuilt)} times a replica asked the source for what it was already asking for: "
-                f"{event.get('replica')} for user {event.get('user')}",
+                f"{len(twice)} of {counted(len(rebuilt), 'time')} a replica asked the source for what it was already "
+                f"asking for: {event.get('replica')} for user {event.get('user')}",
                 (before.seq, event.seq),
             )
-        return _Judged(f"{len(rebuilt)} misses, each fetched once", [e.seq for e in rebuilt[:4]])
+        return _Judged(f"{counted(len(rebuilt), 'miss', 'misses')}, each fetched once", [e.seq for e in rebuilt[:4]])
 
     def _worst(self, attempts: list[Attempt]) -> tuple[float, list[Attempt]]:
         """The most attempts a request among those that began within any window, with those of that window."""
@@ -205,7 +212,9 @@ def _untold(view: Service, shed: list[Request]) -> Verdict | None:
     """Without who was shed when, and who waited meanwhile, nobody can say that the least important left first."""
     silent = [r for r in shed if r.shed is None]
     if len(silent) > _LOST * len(shed):
-        return unknown(f"{len(silent)} of {len(shed)} refusals are not on record", few(silent[0].seqs()))
+        return unknown(
+            f"{len(silent)} of {counted(len(shed), 'refusal is', 'refusals are')} not on record", few(silent[0].seqs())
+        )
     if shed and not any(a.queued is not None for attempts in view.attempts.values() for a in attempts):
         return unknown("nobody tells how long requests waited, so the order in which they were shed is not known")
     return None

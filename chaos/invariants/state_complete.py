@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from chaos.api import Invariant, Ratio
 from chaos.history import Event, History
 from chaos.training import Execution, Group, Lineage, few, lineage
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 # What a reader calls the parts of the state, by their name in the events.
@@ -52,17 +53,21 @@ class StateComplete(Invariant, frozen=True, kw_only=True):
             return unknown("nothing was restored from a checkpoint, and no step was executed again")
         said = []
         if evidence:
-            said.append(f"{len(evidence) // 2} loads hold the saved state")
+            said.append(f"{counted(len(evidence) // 2, 'load holds', 'loads hold')} the saved state")
         if again.exact:
-            said.append(f"{again.exact} steps done again equal the first time bit for bit")
+            said.append(
+                f"{counted(again.exact, 'step done again equals', 'steps done again equal')} the first time bit for bit"
+            )
         if again.near:
             said.append(
-                f"{again.near} steps done again on another way (world size, resize, fresh start) have a loss within "
-                f"{self.tolerance:.0%} (largest difference {again.largest:.2%}), not compared bit for bit"
+                f"{counted(again.near, 'step')} done again on another way (world size, resize, fresh start) had a "
+                f"loss within {self.tolerance:.0%} (largest difference {again.largest:.2%}), not compared bit for bit"
             )
         shown = few([*few(evidence, 8), *few(again.evidence, 8)], 16)
         if blind:
-            return unknown("; ".join([f"{blind} loads could not be compared with what was saved", *said]), shown)
+            return unknown(
+                "; ".join([f"{counted(blind, 'load')} could not be compared with what was saved", *said]), shown
+            )
         return passed("; ".join(said), shown)
 
 
@@ -126,7 +131,7 @@ def _lost(saved: Event, loaded: Event, same_world: bool) -> list[str]:
             lost.append(_PARTS.get(part, part))
     entries, had = loaded.get("optimizer_entries"), saved.get("optimizer_entries")
     if None not in (entries, had) and entries != had:
-        lost = [*(p for p in lost if p != "optimizer"), f"optimizer ({entries} of {had} entries)"]
+        lost = [*(p for p in lost if p != "optimizer"), f"optimizer ({entries} of {counted(had, 'entry', 'entries')})"]
     if None not in (saved.get("step"), loaded.get("step")) and saved.get("step") != loaded.get("step"):
         lost.append(f"step ({loaded.get('step')} instead of {saved.get('step')})")
     return lost

@@ -9,6 +9,7 @@ from chaos.api import Duration, Invariant, Ratio
 from chaos.history import Event, History
 from chaos.serving import TIERS, Request, Service, service
 from chaos.training import few
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 
@@ -39,7 +40,10 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
         seqs = few([e.seq for e in (*moves, *features)])
         if not moves and not features:
             if degraded:
-                return unknown(f"{len(degraded)} answers were degraded, though nobody told of a move", _seqs(degraded))
+                return unknown(
+                    f"{counted(len(degraded), 'answer was', 'answers were')} degraded, though nobody told of a move",
+                    _seqs(degraded),
+                )
             return unknown("nothing was degraded")
         if not degraded:
             return unknown("the ladder moved, and no answer was degraded", seqs)
@@ -57,7 +61,8 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
         allowed = self.moves * max(len(view.faults), 1)
         if len(moves) > allowed:
             return failed(
-                f"flapping: the ladder moved {len(moves)} times for {len(view.faults)} faults; {allowed} are allowed",
+                f"flapping: the ladder moved {counted(len(moves), 'time')} for {counted(len(view.faults), 'fault')}; "
+                f"{allowed} are allowed",
                 few([e.seq for e in moves]),
             )
         return None
@@ -86,8 +91,9 @@ class SteadyDegradation(Invariant, frozen=True, kw_only=True):
             return unknown(f"the record ends {view.over - end:.1f} s after the cause was over, with quality down", seqs)
         took = max(since - end, 0.0)
         return passed(
-            f"{len(moves)} moves of the ladder and {len(features)} of features, a step at a time; "
-            f"{len(degraded)} answers were degraded, full quality was back {took:.1f} s after the cause was over",
+            f"{counted(len(moves), 'move')} of the ladder and {len(features)} of features, a step at a time; "
+            f"{counted(len(degraded), 'answer was', 'answers were')} degraded, full quality was back {took:.1f} s "
+            "after the cause was over",
             seqs,
         )
 

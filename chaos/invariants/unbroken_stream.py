@@ -8,6 +8,7 @@ from chaos.api import Duration, Invariant
 from chaos.history import Event, History
 from chaos.serving import Request, Service, service
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _TELLS = ("tokens", "wanted", "missing", "repeated")  # what the client must tell of a stream
@@ -42,17 +43,20 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         if not streams:
             return unknown("no stream ended")
         if untold := [r for r in streams if r.status == 200 and None in [r.fact(name) for name in _TELLS]]:
-            return unknown(f"{len(untold)} streams do not tell their tokens", few(untold[0].seqs()))
+            return unknown(
+                f"{counted(len(untold), 'stream does not tell its tokens', 'streams do not tell their tokens')}",
+                few(untold[0].seqs()),
+            )
         open_ = [r for r in view.overdue() if r.stream and any(a.event.get("streamed") for a in r.attempts)]
         cut = [*(r for r in streams if _cut(r)), *open_]
         if len(cut) > self.broken:
             first = cut[0]
             if first.completed is None:
-                said = f"{len(cut)} streams broke off: {first.id} had begun, and never came to its end"
+                said = f"{counted(len(cut), 'stream')} broke off: {first.id} had begun, and never came to its end"
                 return failed(f"{said}{_whose(first)}", few(first.seqs()))
             return failed(
-                f"{len(cut)} streams broke off: {first.id} after {first.fact('tokens')} of {first.fact('wanted')} "
-                f"tokens (status {first.status}, {first.fact('error')}){_whose(first)}",
+                f"{counted(len(cut), 'stream')} broke off: {first.id} after {first.fact('tokens')} of "
+                f"{first.fact('wanted')} tokens (status {first.status}, {first.fact('error')}){_whose(first)}",
                 few([s for r in cut[:4] for s in r.seqs()]),
             )
         return self._resumed(view, streams)
@@ -82,7 +86,8 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         seqs = few([s for r in judged[:6] for s in r.seqs()] or [r.completed.seq for r in streams if r.completed])
         if not judged:
             return unknown(
-                f"{len(streams)} streams, none with a token lost or repeated, and none that had to go on elsewhere",
+                f"{counted(len(streams), 'stream')}, none with a token lost or repeated, and none that had to go on "
+                "elsewhere",
                 seqs,
             )
         ways = sorted({str(r.fact("resumed")) for r in (*middle, *between) if r.fact("resumed")})
@@ -95,8 +100,9 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         gaps = [float(r.fact("gap") or 0.0) for r in middle]
         longest = f", after at most {max(gaps):.2f} s" if gaps else ""
         return passed(
-            f"{len(middle)} streams went on elsewhere in their middle{longest}, {len(between)} sessions between two "
-            f"turns ({listed(ways) or 'nothing was resumed'}); {len(streams)} streams without a token lost or repeated",
+            f"{counted(len(middle), 'stream')} went on elsewhere in the middle{longest}, "
+            f"{counted(len(between), 'session')} between two turns ({listed(ways) or 'nothing was resumed'}); "
+            f"{counted(len(streams), 'stream')} without a token lost or repeated",
             seqs,
         )
 
@@ -116,8 +122,8 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         if self.recomputed is None or recomputed <= self.recomputed:
             return None
         return failed(
-            f"{recomputed} tokens of session {event.get('session')} were computed again ({event.get('way')}); "
-            f"{self.recomputed} are allowed",
+            f"{counted(recomputed, 'token')} of session {event.get('session')} had to be computed again "
+            f"({event.get('way')}); {self.recomputed} are allowed",
             (event.seq,),
         )
 
@@ -163,7 +169,7 @@ def _torn(request: Request) -> str:
         return f"lost the tokens {listed(missing)}"
     tokens, wanted = request.fact("tokens"), request.fact("wanted")
     if request.status == 200 and tokens is not None and wanted is not None and tokens < wanted:
-        return f"ended after {tokens} of {wanted} tokens as if it were whole"
+        return f"ended after {tokens} of {counted(wanted, 'token')} as if it were whole"
     return ""
 
 

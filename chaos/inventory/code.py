@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from chaos.inventory.source import Function, Module, top_level
 from chaos.paths import Listed, Region
+from chaos.units import counted
 
 
 class Unfound(Exception):
@@ -42,7 +43,7 @@ class Sources(NamedTuple):
         first, _, last = what.partition("-")
         begin, end, there = int(first), int(last or first), len(data.splitlines())
         if end < begin or end > there:
-            raise Unfound(f"{name} has {there} lines, and no lines {what}")
+            raise Unfound(f"{name} has {counted(there, 'line')}, and no lines {what}")
         return Region(file=self.shown(path), first=begin, last=end)
 
     def _function(self, path: File, name: str, what: str, data: bytes) -> Region:

@@ -8,6 +8,7 @@ from chaos.history import Event, History
 from chaos.result import Check, Kind
 from chaos.serving import ASKED, RACE, Request, Service, service
 from chaos.training import few, listed
+from chaos.units import counted
 from chaos.verdict import Verdict, passed, unknown
 
 _LOST = 0.02  # of the requests, whose record may be lost with a process that is killed or with the end of the run
@@ -31,7 +32,7 @@ def _books(view: Service) -> Verdict:
     attempts = sum(map(len, view.attempts.values()))
     over = view.history.first("load.ended")
     return passed(
-        f"{ended} requests and {attempts} attempts, each told once and without a contradiction",
+        f"{counted(ended, 'request')} and {counted(attempts, 'attempt')}, each told once and without a contradiction",
         (over.seq,) if over else (),
     )
 
@@ -51,24 +52,26 @@ def _doubts(view: Service, requests: Sequence[Request]) -> Iterator[Verdict]:
         yield tale
     if odd := [r for r in requests if _contradicts(r)]:
         yield unknown(
-            f"{len(odd)} requests contradict themselves: request {odd[0].id} {_contradicts(odd[0])}", few(odd[0].seqs())
+            f"{counted(len(odd), 'request contradicts itself', 'requests contradict themselves')}: request "
+            f"{odd[0].id} {_contradicts(odd[0])}",
+            few(odd[0].seqs()),
         )
     told = [r for r in requests if r.completed is not None and r.ended <= view.over]
     unsent = [r for r in told if r.sent is None]
     if any(r.sent for r in requests) and len(unsent) > most:
-        yield unknown(f"{len(unsent)} requests ended that nobody had sent, on record", few(unsent[0].seqs()))
+        yield unknown(f"{counted(len(unsent), 'request')} ended that nobody had sent, on record", few(unsent[0].seqs()))
     ghosts = [r for r in requests if r.sent is None and r.completed is None]
     if any(r.sent for r in requests) and len(ghosts) > most:
         yield unknown(
-            f"attempts of {len(ghosts)} requests are on record that no client had sent: {ghosts[0].id}",
+            f"attempts of {counted(len(ghosts), 'request')} are on record that no client had sent: {ghosts[0].id}",
             few(ghosts[0].seqs()),
         )
     short = [r for r in told if (r.fact("attempts") or 0) > len(r.attempts)]
     if any(view.attempts.values()) and len(short) > most:
         r = short[0]
         yield unknown(
-            f"attempts of {len(short)} requests are not on record: the answer to {r.id} says that there were "
-            f"{r.fact('attempts')}, {len(r.attempts)} are told",
+            f"attempts of {counted(len(short), 'request')} are not on record: the answer to {r.id} says that there "
+            f"were {r.fact('attempts')}, {len(r.attempts)} are told",
             few(r.seqs()),
         )
     if quiet := _quietly(view):
@@ -89,8 +92,9 @@ def _quietly(view: Service) -> Verdict | None:
         untold = sum(not r.attempts and r.began <= event.t for r in view.requests.values())
         if asked > told + untold + max(_FEW, _LOST * told):
             return unknown(
-                f"{replica} had been asked {asked} times, {told} attempts at it are on record: what no router "
-                "tells cannot be judged",
+                f"{replica} had been asked {counted(asked, 'time')}, "
+                f"{counted(told, 'attempt at it is', 'attempts at it are')} on record: what no router tells cannot be "
+                "judged",
                 (event.seq,),
             )
     return None

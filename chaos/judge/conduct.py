@@ -10,6 +10,7 @@ from chaos.history import Event, History
 from chaos.judge.contract import Contract, Planned
 from chaos.result import Check, Kind, Need, Recovery
 from chaos.training import few, listed, standstill
+from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
 _EARLY = 1.0  # seconds by which a load may be over sooner than it says: clients come at random
@@ -79,7 +80,7 @@ def _complete(history: History) -> Verdict:
     if garbled:
         first = garbled[0]
         return unknown(
-            f"facts are missing: {len(garbled)} times a member said what is no event; the first time "
+            f"facts are missing: {counted(len(garbled), 'time')} a member said what is no event; the first time "
             f"{first.source}: {first.get('reason')}",
             _seqs(garbled),
         )

@@ -15,6 +15,7 @@ from chaos.judge.neighbours import WORTH_A_WORD, others
 from chaos.judge.recovery import measure
 from chaos.result import Check, Kind, Need, Recovery, Result
 from chaos.serving import serves
+from chaos.units import counted
 from chaos.verdict import Outcome, Verdict, merge, unknown
 
 
@@ -131,10 +132,10 @@ def _headline(outcome: Outcome, checks: Sequence[Check], recoveries: Sequence[Re
     if outcome is Outcome.PASS:
         taken = [r.total for r in recoveries if r.total is not None and r.need is not Need.PLANNED]
         lost = [r.lost_steps for r in recoveries if r.lost_steps is not None]
-        said = f"all {len(checks)} checks passed"
+        said = "the only check passed" if len(checks) == 1 else f"all {len(checks)} checks passed"
         if taken:
             said += f"; recovered in {max(taken):.1f} s"
-        return said + (f", {max(lost)} step{'s' if max(lost) != 1 else ''} lost" if lost else "")
+        return said + (f", {counted(max(lost), 'step')} lost" if lost else "")
     if not decisive:
         return "nothing was asked: no hypothesis, budget or invariant"
     # Of a failure an invariant says why; a budget or the run's own checks mostly say that. Where nothing could be

@@ -16,6 +16,7 @@ from chaos.result import Check, Kind, Recovery
 from chaos.statistics import median
 from chaos.training import Struck, few, strikes
 from chaos.trigger import Condition
+from chaos.units import counted
 from chaos.verdict import Outcome, Verdict, failed, passed, unknown
 
 _RUN = 3  # samples in a row that show a steady state
@@ -153,7 +154,7 @@ def _edge(bound: Condition, span: Sequence[Sample], when: str) -> Verdict:
     """Whether a steady state was reached in the span and held to its end."""
     seqs = few([s.event.seq for s in span[-_RUN:]])
     if len(span) < _RUN:
-        return unknown(f"only {len(span)} samples {when}", seqs)
+        return unknown(f"only {counted(len(span), 'sample')} {when}", seqs)
     if _settled([s.value is not None and bound.holds(s.value) for s in span]):
         return passed(f"met {when}", seqs)
     if _settled([s.value is None or bound.holds(s.value) for s in span]):
@@ -162,7 +163,8 @@ def _edge(bound: Condition, span: Sequence[Sample], when: str) -> Verdict:
     if span[-1] not in misses:
         return unknown(f"met at the end, but not for {_RUN} samples in a row nor most of the time {when}", seqs)
     return failed(
-        f"not met {when}: {len(misses)} of {len(span)} samples outside the bound, the last {_show(misses[-1].value)}",
+        f"not met {when}: {len(misses)} of {counted(len(span), 'sample')} outside the bound, the last "
+        f"{_show(misses[-1].value)}",
         few([s.event.seq for s in misses]),
     )
 
@@ -190,13 +192,16 @@ def _every(bound: Condition, span: Sequence[Sample], when: str) -> Verdict:
     if misses:
         worst = _longest(span, lambda s: s.value is not None and not bound.holds(s.value))
         return failed(
-            f"{len(misses)} of {len(span)} samples {when} outside the bound, from {worst[0].t:.1f} s to "
+            f"{len(misses)} of {counted(len(span), 'sample')} {when} outside the bound, from {worst[0].t:.1f} s to "
             f"{worst[-1].t:.1f} s at a stretch (such as {_show(worst[0].value)})",
             few([s.event.seq for s in misses]),
         )
     if blind := [s for s in span if s.value is None]:
-        return unknown(f"{len(blind)} of {len(span)} samples {when} are late or without data", few(_seqs(blind)))
-    return passed(f"met by all {len(span)} samples {when}", few(_seqs(span)))
+        return unknown(
+            f"{len(blind)} of {counted(len(span), 'sample')} {when} are late or without data", few(_seqs(blind))
+        )
+    whole = "the only sample" if len(span) == 1 else f"all {len(span)} samples"
+    return passed(f"met by {whole} {when}", few(_seqs(span)))
 
 
 def _gap(span: Sequence[Sample], over: float) -> str | None:

@@ -10,6 +10,7 @@ from chaos.experiment import Budget
 from chaos.judge import budget as figures
 from chaos.result import Check, Kind, Need, Result, Series, Spread
 from chaos.statistics import ENOUGH, spread, wilson
+from chaos.units import counted
 from chaos.verdict import Outcome, Verdict, failed, merge, passed, unknown
 
 _EXITS = (Exit.HEAL_FAILED, Exit.INTERRUPTED, Exit.TERMINATED, Exit.USAGE, Exit.FAIL, Exit.INCONCLUSIVE, Exit.PASS)
@@ -38,7 +39,7 @@ def series(results: Sequence[Result], budget: Budget, seed: int = 0) -> Series:
         experiment=results[0].experiment,
         outcome=outcome,
         exit=next(e for e in _EXITS if e in exits),
-        headline=f"{passes} of {len(results)} runs passed",
+        headline=f"{passes} of {counted(len(results), 'run')} passed",
         runs=len(results),
         passes=passes,
         rate=(passes / len(results), *wilson(passes, len(results))),
@@ -57,12 +58,15 @@ def _check(name: str, unit: str, limit: float, spread: Spread | None, runs: int)
     measured: dict[str, Any] = {"limit": limit, "unit": unit}
     if spread is None:
         return Check(
-            name=name, kind=Kind.BUDGET, verdict=unknown(f"measured in none of {runs} runs"), measured=measured
+            name=name,
+            kind=Kind.BUDGET,
+            verdict=unknown(f"measured in none of {counted(runs, 'run')}"),
+            measured=measured,
         )
     few = f", too few to be sure of a p95: {ENOUGH} are needed" if spread.count < ENOUGH else ""
     reason = (
-        f"p95 {spread.p95:.4g} {unit}, its 95 % bootstrap interval ends at {spread.high:.4g} "
-        f"({spread.count} of {runs} runs{few}); {limit:g} {unit} allowed"
+        f"p95 {spread.p95:.4g} {unit}, its 95 % bootstrap interval ends at {spread.high:.4g} ({spread.count} of "
+        f"{counted(runs, 'run')}{few}); {limit:g} {unit} allowed"
     )
     # Evidence of a series is its runs, by number.
     verdict: Verdict = passed(reason, range(runs)) if spread.high <= limit else failed(reason)

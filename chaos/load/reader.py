@@ -12,7 +12,7 @@ from msgspec import inspect as mi
 
 from chaos.load.document import INVALID, Node, Place, Problems, show
 from chaos.registry import did_you_mean
-from chaos.units import PARSERS, UnitError
+from chaos.units import PARSERS, UnitError, counted
 
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 
@@ -95,7 +95,9 @@ class Reader:
             case mi.TupleType():
                 items = self.sequence(node, describe(kind))
                 if isinstance(node.value, list) and len(items) != len(kind.item_types):
-                    return self._refuse(node, f"{describe(kind)} has {len(kind.item_types)} items, not {len(items)}")
+                    return self._refuse(
+                        node, f"{describe(kind)} has {counted(len(kind.item_types), 'item')}, not {len(items)}"
+                    )
                 read = [self.value(item, type_) for item, type_ in zip(items, kind.item_types, strict=False)]
                 return self._collected(node, read, kind)
             case mi.DictType():
@@ -111,7 +113,7 @@ class Reader:
             return INVALID
         low, high = getattr(kind, "min_length", None), getattr(kind, "max_length", None)
         if (low is not None and len(items) < low) or (high is not None and len(items) > high):
-            return self._refuse(node, f"{len(items)} items; {low or 0} to {high or 'any number'} are meant")
+            return self._refuse(node, f"{counted(len(items), 'item')}; {low or 0} to {high or 'any number'} are meant")
         match kind:
             case mi.ListType():
                 return items

@@ -14,6 +14,7 @@ import anyio
 from chaos.history import Event
 from chaos.report.board import Board, Row
 from chaos.report.lines import KEY_KINDS, clean, describe, number, seconds
+from chaos.units import counted
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -159,7 +160,10 @@ class Console:
 
     def _say(self, t: float, source: str, text: str, style: str) -> None:
         if self._left_out:
-            text, self._left_out = f"{text}  ({self._left_out} lines before this one were left out: nobody read)", 0
+            text, self._left_out = (
+                f"{text}  ({counted(self._left_out, 'line')} left out before this one: nobody read)",
+                0,
+            )
         line = f"{t:8.2f}  {clean(source):<24} {text}"[:_LINE]
         if self._rich is None:
             encoding = self._file.encoding or "utf-8"  # some CI logs know ASCII only

@@ -12,6 +12,7 @@ from chaos.paths import Inventory
 from chaos.report.lines import number, seconds, shorten
 from chaos.report.render import page
 from chaos.report.story import WORDS
+from chaos.units import counted
 from chaos.verdict import Outcome
 
 _RUNS = 1000  # rows, the newest
@@ -135,7 +136,10 @@ def spark(oldest: Sequence[Evidence]) -> Spark | None:
         (round(5 + i * step, 1), round(_HIGH - 4 - (_HIGH - 8) * v / high, 1), o) for i, (v, o) in enumerate(known)
     )
     values = [value for value, _ in known]
-    told = f"{seconds(values[-1])} last, {seconds(min(values))} to {seconds(max(values))} over {len(values)} runs"
+    told = (
+        f"{seconds(values[-1])} last, {seconds(min(values))} to {seconds(max(values))} over "
+        f"{counted(len(values), 'run')}"
+    )
     return Spark(" ".join(f"{x},{y}" for x, y, _ in dots), dots, told)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from chaos.clean import clean as clean
 from chaos.clean import clean_block as clean_block
 from chaos.history import Event
+from chaos.units import counted
 
 WIDEST = 300  # characters of a described event that are kept
 
@@ -78,7 +79,7 @@ def _value(value: object) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple) and (len(value) > 8 or any(isinstance(v, Mapping) for v in value)):
-        return f"[{len(value)} items]"
+        return f"[{counted(len(value), 'item')}]"
     try:
         return msgspec.json.encode(value).decode()
     except UnicodeEncodeError:  # half a character, which no encoding has
@@ -106,7 +107,7 @@ def _formed(d: Data) -> str:
     origin = "from nothing" if not d.get("step") else f"from step {d['step']}"
     if d.get("generation"):
         origin = f"from generation {d['generation']} at step {d.get('step')}"
-    return f"group formed: epoch {d.get('epoch')}, {d.get('world')} ranks, {origin}"
+    return f"group formed: epoch {d.get('epoch')}, {counted(d.get('world'), 'rank')}, {origin}"
 
 
 def _left(d: Data) -> str:
@@ -154,7 +155,9 @@ _KEY: dict[str, Callable[[Data], str]] = {
     "checkpoint.damaged": lambda d: f"checkpoint {d.get('generation')} damaged: {d.get('name')}, {d.get('reason')}",
     "checkpoint.loaded": lambda d: f"rank {d.get('rank')} loaded checkpoint {d.get('generation')}",
     "failure.detected": lambda d: f"{d.get('member')} declared failed ({d.get('class')}): {d.get('reason')}",
-    "recovery.action": lambda d: f"recovery: {d.get('action')} to epoch {d.get('epoch')}, {d.get('world')} ranks",
+    "recovery.action": lambda d: (
+        f"recovery: {d.get('action')} to epoch {d.get('epoch')}, {counted(d.get('world'), 'rank')}"
+    ),
     "recovery.validated": lambda d: f"recovery validated at step {d.get('step')}, loss {d.get('loss')}",
     "write.rejected": lambda d: (
         f"{d.get('op')} {d.get('resource')} of {d.get('member')} refused: {d.get('reason')}, "
@@ -171,17 +174,20 @@ _KEY: dict[str, Callable[[Data], str]] = {
         f"{d.get('tier')} features of {d.get('replica')} {d.get('before')} → {d.get('after')}: {d.get('reason')}"
     ),
     "drain.begun": lambda d: (
-        f"{d.get('member')} drains: {d.get('in_flight')} requests and {d.get('streams')} streams in flight"
+        f"{d.get('member')} drains: {counted(d.get('in_flight'), 'request')} and "
+        f"{counted(d.get('streams'), 'stream')} in flight"
     ),
     "drain.ended": lambda d: f"{d.get('member')} drained in {seconds(d.get('seconds'))}, {d.get('lost')} lost",
     "session.resumed": lambda d: (
-        f"{d.get('replica')} goes on with session {d.get('session')} by {d.get('way')} in {seconds(d.get('seconds'))}, "
-        f"{d.get('recomputed')} tokens recomputed"
+        f"{d.get('replica')} goes on with session {d.get('session')} by {d.get('way')} in "
+        f"{seconds(d.get('seconds'))}, {counted(d.get('recomputed'), 'token')} recomputed"
     ),
-    "load.started": lambda d: f"load begins: {d.get('users')} users, {d.get('shape')}, {seconds(d.get('seconds'))}",
+    "load.started": lambda d: (
+        f"load begins: {counted(d.get('users'), 'user')}, {d.get('shape')}, {seconds(d.get('seconds'))}"
+    ),
     "load.ended": lambda d: (
-        f"load ended: {d.get('requests')} requests, {d.get('failures')} failures, "
-        f"p50 {seconds(d.get('p50'))}, p99 {seconds(d.get('p99'))}"
+        f"load ended: {counted(d.get('requests'), 'request')}, {counted(d.get('failures'), 'failure')}, p50 "
+        f"{seconds(d.get('p50'))}, p99 {seconds(d.get('p99'))}"
     ),
     "job.completed": lambda d: f"job completed at step {d.get('step')}, loss {d.get('loss')}",
     "job.failed": lambda d: f"job failed: {d.get('reason')}",
@@ -197,12 +203,16 @@ _REST: dict[str, Callable[[Data], str]] = {
     "epoch.issued": lambda d: f"epoch {d.get('epoch')} issued to {d.get('holder')}: {d.get('reason')}",
     "epoch.rejected": lambda d: f"{d.get('member')} refused: token {d.get('token')} below {d.get('highest')}",
     "write.accepted": lambda d: f"{d.get('op')} {d.get('resource')} with token {d.get('token')} accepted",
-    "group.forming": lambda d: f"forming epoch {d.get('epoch')} with {d.get('world')} ranks: {d.get('reason')}",
+    "group.forming": lambda d: (
+        f"forming epoch {d.get('epoch')} with {counted(d.get('world'), 'rank')}: {d.get('reason')}"
+    ),
     "step.completed": _step,
     "checkpoint.begun": lambda d: f"checkpoint {d.get('generation')} begins at step {d.get('step')}",
     "checkpoint.saved": lambda d: f"rank {d.get('rank')} saved its part of checkpoint {d.get('generation')}",
     "checkpoint.shard_written": lambda d: f"{d.get('name')} of checkpoint {d.get('generation')} is durable",
-    "checkpoint.prepared": lambda d: f"checkpoint {d.get('generation')} is whole: {len(items(d.get('shards')))} shards",
+    "checkpoint.prepared": lambda d: (
+        f"checkpoint {d.get('generation')} is whole: {counted(len(items(d.get('shards'))), 'shard')}"
+    ),
     "checkpoint.loading": lambda d: f"rank {d.get('rank')} loads checkpoint {d.get('generation')}",
     "checkpoint.shard_read": lambda d: f"{d.get('name')} of checkpoint {d.get('generation')} was read",
     "checkpoint.removed": lambda d: f"checkpoint {d.get('generation')} removed",

@@ -18,6 +18,7 @@ from chaos.clean import clean_block
 from chaos.history import Event
 from chaos.report import contract
 from chaos.report.lines import describe, number, seconds, shorten
+from chaos.units import counted
 from chaos.verdict import Outcome
 
 _HERE = Path(__file__).parent
@@ -39,6 +40,7 @@ def page(template: str, *, styles: Sequence[str], scripts: Sequence[str], data: 
         loader=FileSystemLoader(_HERE), bytecode_cache=FileSystemBytecodeCache(str(compiled)) if keep else None,
     )  # fmt: skip
     environment.filters |= {
+        "counted": counted,
         "seconds": seconds,
         "number": number,
         "measured": contract.measured,

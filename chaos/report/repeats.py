@@ -13,6 +13,7 @@ from chaos.report.render import page
 from chaos.report.story import ICONS, WORDS
 from chaos.result import Kind, Result, Series
 from chaos.statistics import quantile, spread
+from chaos.units import counted
 
 _LEFT, _RIGHT = 10.0, 980.0
 _FAR = 2.5
@@ -100,7 +101,10 @@ def _strip(name: str, known: Sequence[tuple[float, Repeat]], limit: float | None
         f"{amount(said.low, unit)} to {amount(said.high, unit)}", amount(said.maximum, unit),
         "–" if limit is None else amount(limit, unit),
     )  # fmt: skip
-    told = f"median {cells[1]}, p95 {cells[2]} ({cells[3]}), maximum {cells[4]}, budget {cells[5]}, {cells[0]} runs"
+    told = (
+        f"median {cells[1]}, p95 {cells[2]} ({cells[3]}), maximum {cells[4]}, budget {cells[5]}, "
+        f"{counted(cells[0], 'run')}"
+    )
     return Strip(
         name, _NAMES[name], dots, (x(quantile(values, 0.25)), x(quantile(values, 0.75))), x(said.median),
         (x(values[0]), x(values[-1])), (x(said.low), x(said.high)), None if limit is None else min(x(limit), _RIGHT),

@@ -14,6 +14,7 @@ from chaos.report.lines import number, seconds, shorten
 from chaos.report.phrases import broke, moment
 from chaos.report.summary import hint
 from chaos.result import Check, Kind, Need, Recovery, Result
+from chaos.units import counted
 from chaos.verdict import Outcome
 
 _TOLD = 3  # faults of a run that are told one by one
@@ -86,7 +87,8 @@ def _why(result: Result, answer: str) -> str:
     if result.exit is Exit.HEAL_FAILED:
         return "A fault could not be undone: undo it by hand before anything else."
     if result.outcome is Outcome.PASS:
-        return f"Every promise held: all {len(result.checks)} checks passed."
+        count = len(result.checks)
+        return f"Every promise held: {'the only check' if count == 1 else f'all {count} checks'} passed."
     if check is None:
         return f"{result.headline[:1].upper()}{result.headline[1:]}."
     reason = shorten(check.verdict.reason, _WIDE)
@@ -136,7 +138,7 @@ def _broke(history: History) -> str:
         parts.append(_fault(history, band, members, "at the same time" if same else when))
         since, last = band.seq, when.removeprefix("set up ")
     rest = len(found) - _TOLD
-    more = f"; and {rest} more fault{'s' if rest > 1 else ''}" if rest > 0 else ""
+    more = f"; and {counted(rest, 'more fault')}" if rest > 0 else ""
     told = "; then ".join(parts) + more
     return f"{told[:1].upper()}{told[1:]}."
 
@@ -266,8 +268,8 @@ def _after_pass(result: Result, history: History, told: Told) -> Iterator[Advice
     held = [c for c in result.checks if c.kind is Kind.INVARIANT]
     budgets = len(result.of(Kind.BUDGET))
     proved = " and ".join(filter(None, (
-        f"{len(held)} invariant{'s' if len(held) != 1 else ''}" if held else "",
-        f"{budgets} budget{'s' if budgets != 1 else ''}" if budgets else "",
+        counted(len(held), "invariant") if held else "",
+        counted(budgets, "budget") if budgets else "",
     )))  # fmt: skip
     seed = f" with seed {number(result.seed)}" if result.seed is not None else ""
     under = "under this fault at this moment" if kinds else "which had no fault"

@@ -11,6 +11,7 @@ from chaos.report.contract import Figure, amount, measured, ordered, rpo, rto
 from chaos.report.junit import quote
 from chaos.report.lines import clean, names, number, seconds, shorten
 from chaos.result import Check, Kind, Need, Recovery, Result, Series
+from chaos.units import counted
 from chaos.verdict import Outcome
 
 _BAR = 24  # characters
@@ -58,7 +59,8 @@ def series_summary(series: Series, *, color: bool = False) -> str:
     rate, low, high = (f"{share * 100:.0f} %" for share in series.rate)
     lines = [
         _headline(series.outcome, series.headline, color),
-        f"{clean(series.experiment)}: {series.passes} of {series.runs} runs passed, {rate} (95 %: {low} to {high})",
+        f"{clean(series.experiment)}: {series.passes} of {counted(series.runs, 'run')} passed, {rate} (95 %: {low} to "
+        f"{high})",
     ]
     if series.spreads:
         lines += ["", f"{'':<14}{'median':>12}{'p95':>12}{'max':>12}   95 % interval of p95"]
@@ -93,12 +95,12 @@ def _recovery(result: Result) -> list[str]:
     others = [r for r in result.recoveries if r is not worst]
     lines += [f"Also {episode(r)}" for r in others[:_OTHERS]]
     if len(others) > _OTHERS:
-        lines.append(f"and {len(others) - _OTHERS} episodes more")
+        lines.append(f"and {counted(len(others) - _OTHERS, 'more episode')}")
     return lines + [line for line in [_efficiency(result)] if line]
 
 
 def _contract(result: Result, recovery: Recovery) -> list[str]:
-    lost = f"lost {number(recovery.lost_member_seconds)} member-seconds"
+    lost = f"lost {counted(number(recovery.lost_member_seconds), 'member-second')}"
     work = (
         f"  resume   {seconds(recovery.resume)} · catch-up {seconds(recovery.catch_up)} · {lost}",
         "  RPO      " + " · ".join(map(str, rpo(result, recovery))),
@@ -123,7 +125,10 @@ def episode(recovery: Recovery) -> str:
 def story(recovery: Recovery) -> str:
     """What happened in an episode, in half a line."""
     before, after = map(number, recovery.world)
-    group = f"({before} → {after} ranks, epoch {number(recovery.epoch)}, generation {number(recovery.generation)})"
+    group = (
+        f"({before} → {counted(after, 'rank')}, epoch {number(recovery.epoch)}, generation "
+        f"{number(recovery.generation)})"
+    )
     parts = [
         " and ".join(map(clean, recovery.faults)),
         f"on {names(recovery.members)}" if recovery.members else "",
@@ -142,7 +147,7 @@ def _efficiency(result: Result) -> str:
     shares = (("goodput", e.goodput), ("ETTR", e.ettr))
     parts = [f"{name} {share * 100:.0f} %" for name, share in shares if share is not None]
     steps = (("lasting", e.lasting_steps), ("repeated", e.repeated_steps))
-    return " · ".join(parts + [f"{count} {name} steps" for name, count in steps if count is not None])
+    return " · ".join(parts + [counted(count, f"{name} step") for name, count in steps if count is not None])
 
 
 def _bar(figure: Figure) -> str:

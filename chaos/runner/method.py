@@ -19,6 +19,7 @@ from chaos.runner.recorder import Recorder
 from chaos.runner.triggers import Triggers, Watch
 from chaos.selection import hurt, is_empty, select
 from chaos.trigger import At, OnFile
+from chaos.units import counted
 
 
 class HealFailure(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,9 +213,11 @@ class Method:
         most = self._limits.members_hurt
         if most is not None and len(everyone) > most:
             name = {"name": "members-hurt", "value": len(everyone)}
-            if self._ending.ask("limit", f"{len(everyone)} members would be hurt at one time, the limit is {most}"):
+            if self._ending.ask(
+                "limit", f"{counted(len(everyone), 'member')} would be hurt at one time, the limit is {most}"
+            ):
                 self._recorder.record("harness", "limit.reached", name)
-            raise FaultError(f"would hurt {len(everyone)} members at one time, the limit is {most}")
+            raise FaultError(f"would hurt {counted(len(everyone), 'member')} at one time, the limit is {most}")
 
     async def _hold(self, injection: Injection, landing: Landing) -> None:
         fault, action = injection.fault, injection.action

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from chaos.clean import clean
 from chaos.trend.series import MORE_IS_BETTER, State, Trend, Trends
+from chaos.units import counted
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _COLORS = {State.WORSE: "1;31", State.SHIFTED: "33", State.STEADY: "32", State.TOO_FEW: "2"}
@@ -36,7 +37,7 @@ def _block(trend: Trend, alpha: float, color: bool) -> Iterator[str]:
     yield f"{clean(title)}  {sparkline([point.median for point in trend.points])}"
     left = len(trend.points) - _LATEST
     if left > 0:
-        yield f"  {left} builds before"
+        yield f"  {counted(left, 'build')} before"
     rows = [("build", "commit", "first run", "runs", "median", "p5" if trend.figure in MORE_IS_BETTER else "p95")]
     for point in trend.points[-_LATEST:]:
         commit = point.build.commit[:9] + ("+" if point.build.dirty else "")
@@ -57,23 +58,26 @@ def _block(trend: Trend, alpha: float, color: bool) -> Iterator[str]:
     if trend.back is not None:
         yield f"  the newest run is of {trend.back.sources[:9]} again: nothing is held against that"
     if trend.left_out:
-        yield f"  {trend.left_out} runs left out: of the experiment before it was changed, or in another way (lab)"
+        yield (
+            f"  {counted(trend.left_out, 'run')} left out: of the experiment before it was changed, or in another way "
+            "(lab)"
+        )
 
 
 def _why(trend: Trend) -> str:
     runs = trend.points[-1].runs
     if trend.compared is None or trend.p is None:
         if len(trend.points) == 1:
-            return f"{_runs(runs)} of one build: there is nothing to compare with"
-        return f"{_runs(runs)} of the newest build; {trend.needed} could show something"
+            return f"{counted(runs, 'run')} of one build: there is nothing to compare with"
+        return f"{counted(runs, 'run')} of the newest build; {trend.needed} could show something"
     c = trend.compared
     if trend.figure in MORE_IS_BETTER:
         shift, pairs = -c.shift, "lower"
     else:
         shift, pairs = c.shift, "higher"
     said = f"{shift:+.3g}{' ' + trend.unit if trend.unit else ''}, {pairs} in {c.superiority:.0%} of pairs"
-    more = f"; {trend.needed} runs of the newest build could show it" if trend.needed else ""
-    return f"{said}, p = {trend.p:.2g} (corrected), {c.after} against {_runs(c.before)}{more}"
+    more = f"; {counted(trend.needed, 'run')} of the newest build could show it" if trend.needed else ""
+    return f"{said}, p = {trend.p:.2g} (corrected), {c.after} against {counted(c.before, 'run')}{more}"
 
 
 def _change(trend: Trend) -> str:
@@ -92,7 +96,3 @@ def _summary(trends: Trends) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0f}"
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"

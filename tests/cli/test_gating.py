@@ -31,11 +31,11 @@ def test_open_blocked_no_data_and_usage_have_their_exit_codes(here: Path, capsys
     assert first(capsys) == "GATE NO DATA: no run is on record, so nothing is proved"
     store(here / "runs" / NAME, [evidence(here, n, "link.p0") for n in range(2)])
     assert main(["gate"]) == 1
-    assert first(capsys) == "GATE BLOCKED: 0 of 1 recovery paths proved; 1 few"
+    assert first(capsys) == "GATE BLOCKED: 0 of 1 recovery path proved; 1 few"
     with Archive(here / "runs" / NAME, write=True) as archive:
         archive.add(evidence(here, 2, "link.p0"))
     assert main(["gate"]) == 0
-    assert first(capsys) == "GATE OPEN: 1 of 1 recovery paths proved"
+    assert first(capsys) == "GATE OPEN: 1 of 1 recovery path proved"
     assert main(["gate", "--catalogue", "none.yaml"]) == 2
     assert "none.yaml: there is no such catalogue" in capsys.readouterr().err
 

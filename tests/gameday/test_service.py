@@ -85,7 +85,7 @@ async def test_of_many_missed_starts_the_last_is_run_late_and_the_others_are_tol
     await serve(world, hourly, 0.2)
     assert [day.planned for day in world.store.days()] == [at("2026-12-06T11:00")]
     assert len(told(world)) == 21
-    assert told(world)[-1] == "and 29 more starts until Sun 2026-12-06 11:00:00 CET were missed"
+    assert told(world)[-1] == "and 29 more starts missed until Sun 2026-12-06 11:00:00 CET"
 
 
 async def test_a_clock_that_is_set_back_starts_nothing_twice(world: World) -> None:

@@ -49,7 +49,7 @@ def mixed() -> Decision:
 def test_the_terminal_ends_with_the_worst_and_the_commands() -> None:
     shown = text(decided(*runs(2)), width=None, color=False).splitlines()
     assert shown == [
-        "GATE BLOCKED: 0 of 1 recovery paths proved; 1 few",
+        "GATE BLOCKED: 0 of 1 recovery path proved; 1 few",
         "",
         "BLOCKED  app:link.retry  few  2 of 3 runs (app/link.py:12)",
         "",
@@ -141,9 +141,9 @@ def test_the_comment_has_verdict_table_commands_and_waivers() -> None:
     assert "Appeared since the last release: app:link.other, app:link.third" in comment
     assert "| app:link.other | ana | " in comment
     assert " | 5 | used | new rack |" in comment
-    assert "1 paths proved" in comment
+    assert "1 path proved" in comment
     opened = markdown.encode(decided(*runs(3))).decode()
-    assert opened.startswith("### ✅ Recovery gate open: 1 of 1 recovery paths proved\n")
+    assert opened.startswith("### ✅ Recovery gate open: 1 of 1 recovery path proved\n")
     few = markdown.encode(decided(*runs(2))).decode()
     assert "**To open it:**\n```sh\nchaos run experiments/cut.yaml\n```" in few
 

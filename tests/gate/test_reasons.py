@@ -38,7 +38,7 @@ CANDIDATE = Candidate(target="app", name="cut", file="experiments/cut.yaml", dig
 
 def test_three_good_runs_prove_a_path() -> None:
     decision = decided(*runs(3))
-    assert (decision.verdict, decision.headline) == (Verdict.OPEN, "1 of 1 recovery paths proved")
+    assert (decision.verdict, decision.headline) == (Verdict.OPEN, "1 of 1 recovery path proved")
     assert decision.paths[0].runs == ("r1", "r1.04167", "r1.08333")
     assert decision.commands == ()
 

@@ -28,7 +28,7 @@ def test_a_new_path_shuts_the_gate_and_the_printed_commands_open_it(sample: Samp
     for command in commands(empty.stdout):
         assert sample.shell(command).returncode == 0
     first = sample.shell("chaos gate")
-    assert (first.returncode, first.stdout.splitlines()[0]) == (0, "GATE OPEN: 1 of 1 recovery paths proved")
+    assert (first.returncode, first.stdout.splitlines()[0]) == (0, "GATE OPEN: 1 of 1 recovery path proved")
 
     assert sample.shell("chaos paths target --json > before.json").returncode == 0
     line = sample.release()

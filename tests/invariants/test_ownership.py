@@ -28,7 +28,7 @@ class TestFencedWriter:
         seq = self.write(tape, "write.rejected", 1, reason="stale-epoch")
         verdict = FENCE.check(tape.history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 stale writes" in verdict.reason
+        assert "1 stale write and" in verdict.reason
         assert seq in verdict.evidence
 
     def test_a_refused_write_that_does_not_tell_how_old_it_was_proves_no_fence(self) -> None:
@@ -94,7 +94,7 @@ class TestFencedWriter:
         tape.add("epoch.rejected", "store", member="worker-n1", token=1, highest=2, what="heartbeat")
         verdict = FENCE.check(tape.history)
         assert verdict.outcome is Outcome.UNKNOWN
-        assert "1 stale joins or heartbeats were refused" in verdict.reason
+        assert "1 stale join or heartbeat was refused" in verdict.reason
         assert FencedWriter(attempt="any").check(tape.history).outcome is Outcome.PASS
 
     def test_a_write_refused_for_its_digest_is_no_stale_write(self) -> None:
@@ -116,7 +116,7 @@ class TestFencedWriter:
         self.write(tape, "write.rejected", 1, reason="stale-epoch")
         verdict = FENCE.check(tape.history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 steps of superseded epochs were lost work" in verdict.reason
+        assert "1 step of superseded epochs was lost work" in verdict.reason
 
 
 class TestNoOrphan:
@@ -141,14 +141,14 @@ class TestNoOrphan:
             assert verdict.outcome is outcome
             if outcome is Outcome.PASS:
                 assert verdict.evidence == (seq, seq + 1)
-                assert "1 workers had gone when their agents had, up to 0.001 s before" in verdict.reason
+                assert "1 worker had gone when their agents had, up to 0.001 s before" in verdict.reason
 
     def test_a_worker_that_ends_within_the_lease_passes(self) -> None:
         tape = self.agent_dies()
         seq = self.worker_exits(tape, 1.0)
         verdict = ORPHAN.check(tape.history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 workers were gone at most 1.00 s" in verdict.reason
+        assert "1 worker was gone at most 1.00 s" in verdict.reason
         assert seq in verdict.evidence
 
     def test_a_worker_that_ends_later_fails(self) -> None:

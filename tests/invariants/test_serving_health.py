@@ -148,7 +148,7 @@ class TestNoDeadRouting:
         stack.wait(0.1)
         verdict = ROUTING.check(stack.close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "1 requests went to replica-1 (ended with -9) more than 2 s after it had died" in verdict.reason
+        assert "1 request went to replica-1 (ended with -9) more than 2 s after it had died" in verdict.reason
 
     def test_too_many_at_once_fail(self) -> None:
         stack = self.killed()
@@ -254,7 +254,7 @@ class TestAccurateEjection:
     def test_a_dead_replica_that_is_ejected_and_comes_back_passes(self) -> None:
         verdict = EJECTION.check(killed_and_back().history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 ejections, each for a cause; 1 returned, 0 could not" in verdict.reason
+        assert "1 ejection, each for a cause; 1 returned, 0 could not" in verdict.reason
 
     def test_that_all_drain_at_the_end_excuses_nobody(self) -> None:
         stack = Stack().open().serve(9)

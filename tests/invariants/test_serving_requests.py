@@ -85,7 +85,7 @@ class TestNoWrongAnswer:
         stack.ask(("replica-1", 404), right=None)
         verdict = ANSWERS.check(stack.close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "1 right requests were called mistakes of their clients" in verdict.reason
+        assert "1 right request was called a mistake of its client" in verdict.reason
         for status, more in ((400, {"wrong": True}), (429, {}), (503, {})):
             stack = self.spoilt().serve(9)
             stack.ask(("replica-1", status), right=None, **more)
@@ -101,7 +101,7 @@ class TestNoWrongAnswer:
             stack.ask(("replica-1", 200), right=False)
             verdict = ANSWERS.check(stack.serve(9).close().history)
             assert verdict.outcome is Outcome.FAIL
-            assert "1 answers with status 200 were wrong; request q" in verdict.reason
+            assert "1 answer with status 200 was wrong; request q" in verdict.reason
             assert "replica-1, generation 1, primary" in verdict.reason
 
     def test_some_are_excused_until_they_could_be_found_out(self) -> None:
@@ -193,7 +193,7 @@ class TestShedNotAmplify:
         verdict = SHEDS.check(self.waiting(priority, other).history)
         assert verdict.outcome is outcome
         if outcome is Outcome.FAIL:
-            assert "were shed while less important ones waited and were served" in verdict.reason
+            assert "1 request was shed while less important ones waited and were served" in verdict.reason
 
     def test_one_that_can_wait_longer_may_be_served_all_the_same(self) -> None:
         assert SHEDS.check(self.waiting("high", "low", deadline=0.5, reason="deadline").history).outcome is Outcome.PASS

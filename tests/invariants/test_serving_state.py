@@ -172,7 +172,7 @@ class TestUnbrokenStream:
     def test_a_stream_that_goes_on_elsewhere_passes(self) -> None:
         verdict = STREAM.check(self.moved().close().history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 streams went on elsewhere in their middle, after at most 0.40 s" in verdict.reason
+        assert "1 stream went on elsewhere in the middle, after at most 0.40 s" in verdict.reason
 
     @pytest.mark.parametrize(
         ("more", "said"),
@@ -200,7 +200,7 @@ class TestUnbrokenStream:
         stack.stream(("replica-1", 0), tokens=9, error="cut", missing=list(range(9, 24)))
         verdict = STREAM.check(stack.close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "1 streams broke off" in verdict.reason
+        assert "1 stream broke off" in verdict.reason
         assert "after 9 of 24 tokens (status 0, cut)" in verdict.reason
         assert UnbrokenStream(broken=1).check(stack.history).outcome is Outcome.PASS
 
@@ -216,7 +216,7 @@ class TestUnbrokenStream:
         history = stack.close().history
         verdict = STREAM.check(history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 sessions between two turns (external)" in verdict.reason
+        assert "1 session between two turns (external)" in verdict.reason
         assert UnbrokenStream(failover="stream").check(history).outcome is Outcome.UNKNOWN
         assert "before its first token" in UnbrokenStream(within=0.2).check(history).reason
 
@@ -228,7 +228,7 @@ class TestUnbrokenStream:
         assert STREAM.check(history).outcome is Outcome.PASS
         verdict = UnbrokenStream(recomputed=8).check(history)
         assert verdict.outcome is Outcome.FAIL
-        assert "40 tokens of session s1 were computed again (recompute)" in verdict.reason
+        assert "40 tokens of session s1 had to be computed again (recompute)" in verdict.reason
 
     def test_the_way_that_is_asked_for_must_be_among_those_seen(self) -> None:
         history = self.moved().close().history
@@ -269,7 +269,7 @@ class TestUnbrokenStream:
     def test_streams_that_do_not_tell_their_tokens_are_unknown(self) -> None:
         verdict = STREAM.check(self.moved(tokens=None).close().history)
         assert verdict.outcome is Outcome.UNKNOWN
-        assert "1 streams do not tell their tokens" in verdict.reason
+        assert "1 stream does not tell its tokens" in verdict.reason
 
     def test_a_repetition_at_the_same_replica_or_before_the_first_token_is_no_failover(self) -> None:
         stack = Stack().open()
@@ -316,7 +316,7 @@ class TestSteadyDegradation:
         history = stack.serve(9).close().history
         verdict = STEADY.check(history)
         assert verdict.outcome is Outcome.FAIL
-        assert "flapping: the ladder moved 10 times for 1 faults; 8 are allowed" in verdict.reason
+        assert "flapping: the ladder moved 10 times for 1 fault; 8 are allowed" in verdict.reason
         assert SteadyDegradation(moves=10).check(history).outcome is Outcome.PASS
 
     @pytest.mark.parametrize("features", [LIVE, {**LIVE, "important": "default"}, {**LIVE, "optional": "omitted"}])

@@ -35,7 +35,7 @@ class TestCleanDrain:
         stack.ask(("replica-1", -503), ("replica-0", 200))
         verdict = DRAIN.check(self.gone(stack).serve(30, "replica-0").close().history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 drains lost nothing: replica-1 ended 1 requests in flight" in verdict.reason
+        assert "1 drain lost nothing: replica-1 ended 1 request in flight" in verdict.reason
 
     @pytest.mark.parametrize(("flight", "ago"), [(0, 0.1), (500, 0.1), (-503, 1.1)])
     def test_a_request_in_flight_that_is_lost_fails_even_if_it_was_saved_elsewhere(
@@ -47,7 +47,7 @@ class TestCleanDrain:
         stack.ask(("replica-1", flight), ("replica-0", 200), began=began, seconds=ago + 0.2)
         verdict = DRAIN.check(self.gone(stack).serve(9, "replica-0").close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "1 requests in flight were lost when replica-1 was told to stop" in verdict.reason
+        assert "1 request in flight was lost when replica-1 was told to stop" in verdict.reason
 
     def test_one_that_was_on_its_way_may_be_refused_and_served_elsewhere(self) -> None:
         stack = self.draining()
@@ -68,21 +68,21 @@ class TestCleanDrain:
         stack.ask(("replica-1", 200))
         verdict = DRAIN.check(self.gone(stack).close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "replica-1 took 1 new requests after it had begun to drain" in verdict.reason
+        assert "replica-1 took 1 new request after it had begun to drain" in verdict.reason
 
     def test_one_that_goes_on_being_asked_fails(self) -> None:
         stack = self.draining().serve(40, "replica-0")
         stack.ask(("replica-1", -503), ("replica-0", 200))
         verdict = DRAIN.check(self.gone(stack).close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "1 requests were sent to replica-1 more than 1 s after it had begun to drain" in verdict.reason
+        assert "1 request was sent to replica-1 more than 1 s after it had begun to drain" in verdict.reason
 
     def test_a_client_that_notices_fails(self) -> None:
         stack = self.draining().wait(0.1)
         stack.ask(("replica-1", -503), status=503)
         verdict = DRAIN.check(self.gone(stack).serve(9, "replica-0").close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "1 clients noticed that replica-1 was told to stop" in verdict.reason
+        assert "1 client noticed that replica-1 was told to stop" in verdict.reason
 
     def test_a_drain_that_cuts_or_ends_with_an_error_fails(self) -> None:
         cut = DRAIN.check(self.gone(self.draining(), lost=2).serve(9, "replica-0").close().history)
@@ -110,11 +110,11 @@ class TestCleanDrain:
         good = self.gone(self.draining(member="router"), member="router").close()
         assert DRAIN.check(good.history).outcome is Outcome.PASS
         lost = self.gone(self.draining(500, member="router"), member="router").close()
-        assert "1 requests in flight were lost when router" in DRAIN.check(lost.history).reason
+        assert "1 request in flight was lost when router" in DRAIN.check(lost.history).reason
         taken = self.draining(member="router").wait(0.2)
         taken.ask(("replica-0", 200))
         verdict = DRAIN.check(self.gone(taken, member="router").close().history)
-        assert "router took 1 new requests" in verdict.reason
+        assert "router took 1 new request" in verdict.reason
 
     def test_a_request_that_waited_in_the_queue_of_a_draining_router_was_taken_before(self) -> None:
         stack = Stack().open().serve(30)
@@ -157,7 +157,7 @@ class TestReclaim:
     def test_what_was_given_back_passes(self) -> None:
         verdict = RECLAIM.check(self.after(self.broke()).history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 pieces of failed work left nothing behind at 1 replicas" in verdict.reason
+        assert "1 piece of failed work left nothing behind at 1 replica" in verdict.reason
 
     def test_blocks_of_nobody_fail(self) -> None:
         verdict = RECLAIM.check(self.after(self.broke(), blocks=9).history)
@@ -176,7 +176,7 @@ class TestReclaim:
             stack.wait(0.5).usage("replica-0", in_flight=1)
         verdict = RECLAIM.check(stack.close().history)
         assert verdict.outcome is Outcome.FAIL
-        assert "replica-0 says that 1 requests are at work" in verdict.reason
+        assert "replica-0 says that 1 request is at work" in verdict.reason
 
     def test_work_while_somebody_waits_is_no_leak(self) -> None:
         stack = self.broke()

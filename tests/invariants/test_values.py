@@ -65,7 +65,7 @@ class TestCleanCommit:
         tape.train(11, 20).save(1, 20)
         verdict = CLEAN.check(tape.history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 wrong values were kept out" in verdict.reason
+        assert "1 wrong value was kept out" in verdict.reason
 
     def test_so_is_a_batch_that_was_read_again_or_left_out(self) -> None:
         tape = Tape().start().train(1, 9)
@@ -116,12 +116,12 @@ class TestFittingAnswer:
     def test_a_device_that_was_named_twice_and_hit_is_excluded_with_evidence(self) -> None:
         verdict = FITTING.check(self.named(2).history)
         assert verdict.outcome is Outcome.PASS
-        assert "1 devices excluded with evidence" in verdict.reason
+        assert "1 device excluded with evidence" in verdict.reason
 
     def test_once_is_not_enough(self) -> None:
         verdict = FITTING.check(self.named(1).history)
         assert verdict.outcome is Outcome.FAIL
-        assert "named 1 times only" in verdict.reason
+        assert "named only 1 time" in verdict.reason
 
     @pytest.mark.parametrize("wrong", [{"on": 1}, {"site": "batch"}])
     def test_a_device_that_nothing_was_wrong_with_must_stay(self, wrong: dict[str, Any]) -> None:

@@ -363,7 +363,7 @@ class TestRun:
         tape.add("run.ended", reason="finished")
         verdict = check(judge(contract(), tape.history), "run complete").verdict
         assert verdict.outcome is Outcome.UNKNOWN
-        assert "facts are missing: 1 times" in verdict.reason
+        assert "facts are missing: 1 time a" in verdict.reason
 
     def test_a_hang_fails(self) -> None:
         tape = Tape().start().train(1, 30)

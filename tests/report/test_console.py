@@ -233,6 +233,6 @@ def test_a_reader_that_pauses_holds_nobody_up_and_is_told_what_was_left_out(even
             end.read(1 << 20)
             console.event(events[-1])
         said = end.read(1 << 20).decode()
-    left_out = re.search(r"\((\d+) lines before this one were left out: nobody read\)", said)
+    left_out = re.search(r"\((\d+) lines left out before this one: nobody read\)", said)
     assert left_out is not None, said
     assert int(left_out[1]) >= len(events) - 1

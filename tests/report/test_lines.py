@@ -30,7 +30,7 @@ def test_a_member_without_a_node_is_on_none() -> None:
 
 def test_what_a_target_does_not_tell_is_not_made_up() -> None:
     assert describe(event("step.completed", step=3, rank=0, world=1)) == "step 3 on rank 0 of 1"
-    assert describe(event("group.formed", epoch=2, world=1, step=19)) == "group formed: epoch 2, 1 ranks, from step 19"
+    assert describe(event("group.formed", epoch=2, world=1, step=19)) == "group formed: epoch 2, 1 rank, from step 19"
     assert describe(event("group.formed", epoch=1, world=1, step=0)).endswith("from nothing")
 
 

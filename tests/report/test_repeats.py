@@ -63,4 +63,4 @@ def test_a_budget_that_the_p95_may_break_is_said() -> None:
 def test_a_run_that_did_not_recover_is_counted_and_not_drawn() -> None:
     total = next(s for s in strips(runs(3.0, None, 5.0)) if s.name == "rto.total")
     assert (len(total.dots), total.missing) == (2, 1)
-    assert "1 runs do not have it" in page(runs(3.0, None, 5.0)).text
+    assert "1 run does not have it" in page(runs(3.0, None, 5.0)).text

@@ -9,6 +9,7 @@ from chaos.api import Fault, Landing, Selection, Selector
 from chaos.errors import NotLanded
 from chaos.faults.dependency._resp import AT_ONCE, Keys, Link, Refused, calling, shown
 from chaos.talk import Dials
+from chaos.units import counted
 
 
 class Stampede(Fault[Dials], frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class Stampede(Fault[Dials], frozen=True, kw_only=True):
             except Refused as error:
                 raise NotLanded(f"the server refuses: {error}") from error
             if not removed:
-                raise NotLanded(f"{len(found)} keys match {self.keys}, and none was removed")
+                raise NotLanded(f"{counted(len(found), 'key matches', 'keys match')} {self.keys}, and none was removed")
             examples = [shown(key) for key in found[:3]]
             yield Landing(
                 {**redis.about(), "keys": self.keys, "found": len(found), "removed": removed, "such_as": examples}

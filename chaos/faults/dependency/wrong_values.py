@@ -13,6 +13,7 @@ from chaos.api import JSON, Fault, Landing, Selection, Selector
 from chaos.errors import HealFailed, NotLanded
 from chaos.faults.dependency._resp import AT_ONCE, Keys, Link, Refused, Resp, calling, more, shown
 from chaos.talk import Dials, NobodyThere
+from chaos.units import counted
 
 HEALS_WITHIN = 8.0
 HITS = ("stats", "keyspace_hits")
@@ -91,9 +92,9 @@ class WrongValues(Fault[Dials], frozen=True, kw_only=True):
         except Refused as error:
             raise NotLanded(f"the server refuses: {error}") from error
         if not changed:
-            raise NotLanded(f"none of {len(found)} keys that match {self.keys} holds a string")
+            raise NotLanded(f"none of {counted(len(found), 'key')} matching {self.keys} holds a string")
         if not seen:
-            raise NotLanded(f"the server gives for {len(changed)} keys what it gave before")
+            raise NotLanded(f"the server gives for {counted(len(changed), 'key')} what it gave before")
         return seen
 
     async def _some(self, redis: Resp, keys: Sequence[bytes]) -> list[_Value]:
@@ -127,7 +128,7 @@ async def _write(redis: Resp, values: Sequence[tuple[_Value, bytes]]) -> None:
 async def _put_back(target: Dials, link: str, changed: list[_Value]) -> JSON:
     if not changed:
         return {"restored": 0}
-    undo = f"end the target, or write the {len(changed)} values of link {link} again"
+    undo = f"end the target, or write the {counted(len(changed), 'value')} of link {link} again"
     restored = 0
     try:
         async with calling(target, link) as redis:

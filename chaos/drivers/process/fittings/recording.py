@@ -21,6 +21,7 @@ from chaos.drivers.process.links import Link
 from chaos.drivers.process.supervisor import Supervisor
 from chaos.errors import NotLanded, Unsupported
 from chaos.talk import Recorded, Recordings, Tape
+from chaos.units import counted
 
 BUFFER = 64 << 20  # bytes of packets that may wait for the harness, which may be busy
 SO_RCVBUFFORCE = 33
@@ -140,7 +141,9 @@ class _Recording:
                         return request
                 seen = len(self._requests)
                 await self._news.wait()
-        raise NotLanded(f"none of {seen} requests on link {self._link} within {within:g} s has {text!r} in it")
+        raise NotLanded(
+            f"none of {counted(seen, 'request')} on link {self._link} within {within:g} s has {text!r} in it"
+        )
 
     async def send_again(self, request: Recorded) -> JSON:
         whom = f"{request.to[0]}:{request.to[1]}"
