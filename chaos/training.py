@@ -207,6 +207,14 @@ def lineage(history: History) -> Lineage:
     return known
 
 
+def grows(history: History, before: Group, group: Group, declared: Sequence[Event]) -> bool:
+    """Whether a group was formed to take in more ranks, which nothing has to fail for; `declared`: what did."""
+    more = before.world is None or group.world is None or group.world > before.world
+    if actions := history.of("recovery.action", epoch=group.epoch):
+        return more and any(a.get("action") in ("grow", "replica-rejoin") for a in actions)
+    return (group.world or 0) > (before.world or 0) and not declared
+
+
 class Generations:
     """Commits, removals and damage of all generations, in the order in which they were recorded."""
 

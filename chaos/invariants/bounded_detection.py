@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
-from chaos.training import Roster, Struck, few, job_over, lineage, strikes
+from chaos.training import Group, Roster, Struck, few, grows, job_over, lineage, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
 # An exit that the target sees first may be recorded just after the declaration, seconds; a worker that is ended because
@@ -18,11 +18,13 @@ _CALM = 3  # whole steps after a fault that show that it has no consequences any
 class BoundedDetection(Invariant, frozen=True, kw_only=True):
     """Every fault that costs a rank is declared a failure within `within`; no failure is declared without one.
 
-    A fault that was healed before `within` had passed may go unnoticed when work went on after it. A declaration is
-    explained by a fault that hit that member, as long as the fault stood, until the group was formed again, and
-    `within` beyond; for the peers of those hit, by a fault that still stood or was not recovered from; and for anyone
-    by the fact that the member had really died. A fault that was over within `transient` explains none: it is waited
-    out, and a restart because of it is a false alarm.
+    A group that is formed again without such a declaration, and not to take in more ranks, is a failure that was kept
+    quiet; a rank that dies while a group is being formed, and is left out of it, was noticed. A fault that was healed
+    before `within` had passed may go unnoticed when work went on after it. A declaration is explained by a fault that
+    hit that member, as long as the fault stood, until the group was formed again, and `within` beyond; for the peers of
+    those hit, by a fault that still stood or was not recovered from; and for anyone by the fact that the member had
+    really died. A fault that was over within `transient` explains none: it is waited out, and a restart because of it
+    is a false alarm.
     """
 
     id: ClassVar[str] = "T10"
@@ -77,6 +79,13 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
                 continue
             who = ", ".join(fault.members or fault.nodes)
             found = self._detection(history, roster, fault)
+            quiet = self._quiet(history, roster, fault)
+            if quiet is not None and (found is None or found.seq >= quiet.seq):
+                return failed(
+                    f"the group was formed again {quiet.t - fault.landed.t:.1f} s after {fault.step} of {who} (epoch "
+                    f"{quiet.epoch}), and nobody declared any failure",
+                    (fault.landed.seq, quiet.seq),
+                )
             if found is not None and found.t - fault.landed.t <= self.within:
                 evidence += [fault.landed.seq, found.seq]
                 said.append(f"{fault.step} noticed after {max(found.t - fault.landed.t, 0.0):.2f} s")
@@ -92,6 +101,23 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         if doubts:
             return unknown("; ".join(doubts), few(evidence))
         return passed("; ".join(said), few(evidence))
+
+    def _quiet(self, history: History, roster: Roster, fault: Struck) -> Group | None:
+        """The next group, where nothing tells why the one that the fault hit was given up for it."""
+        line = lineage(history)
+        group = next((g for g in line.groups if g.seq > fault.landed.seq), None)
+        if group is None or not group.index:
+            return None
+        before = line.groups[group.index - 1]
+        begun = history.last("group.forming", before=fault.landed.seq)
+        told = history.first("failure.detected", after=before.seq)
+        if (told is not None and told.seq < group.seq) or (begun is not None and begun.seq > before.seq):
+            return None
+        if not (fault.instant and roster.ranks(roster.hit(fault))) and grows(history, before, group, ()):
+            return None
+        since = fault.landed if fault.instant else fault.healed
+        went_on = line.progress(line.frontier(since)[0] + _CALM, since.seq) if since else None
+        return group if went_on is None or went_on.last.seq > group.seq else None
 
     def _detection(self, history: History, roster: Roster, fault: Struck) -> Event | None:
         """The declaration that belongs to a fault; a takeover or a warning between injection and proof counts.

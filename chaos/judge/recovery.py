@@ -32,7 +32,7 @@ import msgspec
 from chaos.history import Event, History
 from chaos.result import Need, Recovery
 from chaos.statistics import median
-from chaos.training import Execution, Group, Lineage, Roster, Struck, job_over, lineage, strikes
+from chaos.training import Execution, Group, Lineage, Roster, Struck, grows, job_over, lineage, strikes
 
 _WINDOW = 3  # steps whose mean speed counts as the speed
 
@@ -79,13 +79,19 @@ def _episodes(history: History, line: Lineage, faults: tuple[Struck, ...]) -> li
             open_.faults += causes
             open_.need = Need.FAILURE if causes else open_.need
         else:
-            planned = _grows(history, before, group, declared)
+            planned = grows(history, before, group, declared) or not (declared or _undone(line, group))
             if planned:
                 causes = [f for f in causes if f.landed.seq > before.seq and not _went_on(line, f.landed, 0, group.seq)]
-            need = Need.FAILURE if causes else Need.PLANNED if planned or not declared else Need.UNPROVOKED
+            need = Need.FAILURE if causes else Need.PLANNED if planned else Need.UNPROVOKED
             episodes.append(_Episode(groups=[group], faults=causes, need=need, declared=next(iter(declared), None)))
         spent |= {f.landed.seq for f in causes}
     return episodes
+
+
+def _undone(line: Lineage, group: Group) -> bool:
+    """Whether work was lost with the group before: nobody plans that."""
+    frontier, _ = line.frontier(group.forming or group.event)
+    return frontier > group.step
 
 
 def _again(history: History, faults: Iterable[Struck], before: Group, declared: list[Event]) -> list[Struck]:
@@ -163,12 +169,6 @@ def _went_on(line: Lineage, since: Event, steps: int, until: int) -> bool:
 def _worked(line: Lineage, group: Group) -> bool:
     """Whether the group completed a step on all ranks before it had to be formed again."""
     return any(e.whole for e in line.runs[group.index].values())
-
-
-def _grows(history: History, before: Group, group: Group, declared: list[Event]) -> bool:
-    if actions := history.of("recovery.action", epoch=group.epoch):
-        return any(a.get("action") in ("grow", "replica-rejoin") for a in actions)
-    return (group.world or 0) > (before.world or 0) and not declared
 
 
 # --- one episode -----------------------------------------------------------------------------------------------------

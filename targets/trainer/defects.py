@@ -27,6 +27,7 @@ DOUBLE_COUNT_AFTER_RESIZE: Final = "double-count-after-resize"
 EPOCH_NOT_RAISED: Final = "epoch-not-raised"
 SHORT_TIMEOUT: Final = "short-timeout"
 NO_DETECTION: Final = "no-detection"
+FAILURE_KEPT_QUIET: Final = "failure-kept-quiet"
 ORPHANS_SURVIVE: Final = "orphans-survive"
 RESTART_LOOP: Final = "restart-loop"
 LENGTH_ONLY: Final = "length-only"
@@ -92,6 +93,7 @@ DEFECTS: Final = {
     EPOCH_NOT_RAISED: "a re-formed group keeps the old epoch",
     SHORT_TIMEOUT: "the stall timeout is shorter than a checkpoint and does not know phases",
     NO_DETECTION: "nobody notices silence",
+    FAILURE_KEPT_QUIET: "the group is formed again after a failure of which nobody tells",
     ORPHANS_SURVIVE: "a worker does not watch its agent",
     RESTART_LOOP: "a restarted worker dies again at its first step, without end",
     LENGTH_ONLY: "shards are compared by length, not by digest",

@@ -42,6 +42,42 @@ class TestBoundedDetection:
         assert verdict.outcome is Outcome.PASS
         assert "second noticed after 1.5 s" in verdict.reason.replace("1.50", "1.5")
 
+    def test_a_group_that_is_formed_again_without_a_word_of_why_fails(self) -> None:
+        tape = running()
+        seq = tape.fault("process.kill", "worker-n1")
+        tape.reform(2, 4, 1, 20).train(21, 60, epoch=2).done(60)
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "after process.kill of worker-n1 (epoch 2), and nobody declared any failure" in verdict.reason
+        assert verdict.evidence[0] == seq
+
+    def test_a_later_failure_that_is_declared_is_not_that_of_a_group_that_was_formed_without_a_word(self) -> None:
+        tape = running()
+        tape.fault("first", "worker-n1")
+        tape.reform(2, 4, 1, 20).train(21, 30, epoch=2)
+        tape.fault("second", "worker-n2")
+        tape.detect("worker-n2")
+        tape.reform(3, 4, 1, 20).train(21, 60, epoch=3).done(60)
+        assert "after first of worker-n1 (epoch 2)" in DETECT.check(tape.history).reason
+
+    def test_a_short_cut_that_cost_a_restart_of_which_nobody_tells_did_harm(self) -> None:
+        tape = running()
+        tape.fault("network.isolate", "worker-n1", instant=False)
+        tape.wait(2).heal("network.isolate")
+        tape.reform(2, 4, 1, 20).train(21, 60, epoch=2).done(60)
+        assert DETECT.check(tape.history).outcome is Outcome.FAIL
+
+    @pytest.mark.parametrize("steps", [2, 6], ids=["at once", "later"])
+    def test_a_group_that_takes_in_more_ranks_needs_no_failure_unless_one_had_died(self, steps: int) -> None:
+        for kind, instant, outcome in (("network.isolate", False, Outcome.PASS), ("process.kill", True, Outcome.FAIL)):
+            tape = running()
+            tape.fault(kind, "worker-n1", instant=instant)
+            if not instant:
+                tape.wait(1).heal(kind)
+                tape.train(31, 30 + steps)
+            tape.reform(2, 5, 1, 20, was=4, action="grow").train(21, 60, epoch=2, world=5).done(60)
+            assert DETECT.check(tape.history).outcome is outcome
+
     def test_a_kill_that_nobody_notices_fails(self) -> None:
         tape = running()
         seq = tape.fault("process.kill", "worker-n1")

@@ -132,6 +132,21 @@ def test_a_re_formation_that_no_fault_explains_is_unprovoked() -> None:
     assert (found.need, found.lost_steps, found.detect) == (Need.UNPROVOKED, 10, 0.0)
 
 
+@pytest.mark.parametrize("action", ["cold-restart", "grow"])
+def test_to_throw_work_away_without_a_word_is_no_plan_whatever_it_is_called(action: str) -> None:
+    tape = running()
+    tape.reform(2, 4, 1, 20, action=action).train(21, 60, epoch=2).done(60)
+    found = only(tape)
+    assert (found.need, found.lost_steps) == (Need.UNPROVOKED, 10)
+
+
+def test_a_re_formation_that_loses_nothing_and_of_which_nobody_says_that_anything_failed_is_planned() -> None:
+    tape = running()
+    tape.save(2, 30)
+    tape.reform(2, 3, 2, 30, was=4, action="shrink").train(31, 60, epoch=2, world=3).done(60)
+    assert only(tape).need is Need.PLANNED
+
+
 def test_a_fault_that_costs_nothing_needed_no_recovery() -> None:
     tape = running()
     tape.fault("process.kill", "coordinator-1")

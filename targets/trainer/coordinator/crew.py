@@ -141,7 +141,7 @@ class Crew:
 
     def fail(self, failure: Failure) -> NoReturn:
         """Record the failure, then raise it."""
-        raise detected(failure)
+        raise failure if defects.active(self.settings, defects.FAILURE_KEPT_QUIET) else detected(failure)
 
     def _hear(self, link: Link, frame: Frame) -> None:
         if link.agent:

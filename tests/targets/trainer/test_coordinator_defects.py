@@ -112,6 +112,16 @@ async def test_without_detection_a_frozen_worker_is_never_found(make: MakeCluste
     assert not [kind for kind, _ in cluster.events if kind.startswith("failure.")]
 
 
+async def test_a_failure_that_is_kept_quiet_is_recovered_from_all_the_same(make: MakeCluster) -> None:
+    cluster = make(steps=60, defect="failure-kept-quiet")
+    async with cluster.running():
+        await cluster.until("checkpoint.committed", generation=1)
+        cluster.nodes["n1"].kill_worker()
+        assert await cluster.end() == 0
+    assert len(cluster.events.of("group.formed")) == 2
+    assert not cluster.events.of("failure.detected")
+
+
 async def test_ranks_that_do_not_agree_are_rolled_back_together(make: MakeCluster) -> None:
     cluster = make(steps=60)
     async with cluster.running():
