@@ -97,16 +97,18 @@ def _removed(text: str, target: str, path: str) -> str:
     if path not in below:
         raise SpecError(f"--remove {target}:{path}: the catalogue has no such path")
     del below[path]
-    key, value = _find(_root(text), "paths", target, path)
-    lines = text.splitlines(keepends=True)
-    block = _find(_root(text), "paths", target)[1]
+    around, gone = ["paths", target], path
+    if not below:  # the target's key goes with its last path
+        around, gone = ["paths"], target
+        del plain["paths"][target]
+        plain["paths"] = plain["paths"] or None
+    block = _find(_root(text), *around)[1]
     if block.flow_style:
-        raise SpecError(f"`{target}` is written in braces: take {path} out by hand")
+        raise SpecError(f"`{around[-1]}` is written in braces: take {gone} out by hand")
+    key, value = _find(block, gone)
     first, last = key.start_mark.line, _last_line(value)
-    indent = lines[first][: key.start_mark.column]
-    del lines[first : last + 1]
-    if not below:  # a mapping must be left, or what was its key means nothing
-        lines.insert(first, f"{indent}{{}}\n")
+    lines = text.splitlines(keepends=True)
+    lines[first : last + 1] = [line for line in lines[first : last + 1] if line.lstrip().startswith("#")]
     return _checked("".join(lines), plain, f"{target}:{path}")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.cli import main
 from chaos.errors import SpecError
 from chaos.load.gate import load_catalogue
 from chaos.load.gate_edit import edit
@@ -71,12 +72,34 @@ def test_an_entry_is_removed(file: Path, path: str, taken: str) -> None:
     assert file.read_text() == BLOCK.replace(taken, "")
 
 
-def test_the_last_entry_can_go_and_one_can_come_again(file: Path) -> None:
+def test_the_last_entry_goes_with_its_target_and_one_can_come_again(file: Path) -> None:
     edit(file, [], ["app:link.retry", "app:link.drop"])
+    assert file.read_text() == (
+        "# what must be proved\ntargets: [../app]   # one\npaths:\n    # who retries\n\n\n# for a while\nwaivers: []\n"
+    )
     assert load_catalogue(file).entries == ()
-    assert "# who retries" in file.read_text()
     edit(file, ["app:a=experiments/cut.yaml", "app:b=experiments/cut.yaml"], [])
     assert [e.path for e in load_catalogue(file).entries] == ["a", "b"]
+
+
+def test_another_target_keeps_its_paths_when_one_loses_its_last(file: Path) -> None:
+    Path("other").mkdir()
+    Path("other/target.yaml").write_text(TARGET.replace("app", "other"))
+    Path("experiments/far.yaml").write_text(EXPERIMENT.replace("app", "other"))
+    text = "targets: [../app, ../other]\npaths:\n  app: {a: {experiments: [../experiments/cut.yaml]}}\n"
+    other = "  other:\n    x: {experiments: [../experiments/far.yaml]}\n"
+    file.write_text(text + other)
+    edit(file, [], ["app:a"])
+    assert file.read_text() == "targets: [../app, ../other]\npaths:\n" + other
+
+
+def test_a_catalogue_that_lost_its_last_path_says_that_nothing_is_proved(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", "--catalogue", str(file), "--remove", "app:link.retry", "--remove", "app:link.drop"]) == 0
+    capsys.readouterr()
+    assert main(["gate", "--catalogue", str(file)]) == 3
+    assert capsys.readouterr().out.startswith("GATE NO DATA: ")
 
 
 @pytest.mark.parametrize(
