@@ -75,7 +75,7 @@ def test_an_entry_is_removed(file: Path, path: str, taken: str) -> None:
 def test_the_last_entry_goes_with_its_target_and_one_can_come_again(file: Path) -> None:
     edit(file, [], ["app:link.retry", "app:link.drop"])
     assert file.read_text() == (
-        "# what must be proved\ntargets: [../app]   # one\npaths:\n    # who retries\n\n\n# for a while\nwaivers: []\n"
+        "# what must be proved\ntargets: [../app]   # one\npaths:\n    # who retries\n\n# for a while\nwaivers: []\n"
     )
     assert load_catalogue(file).entries == ()
     edit(file, ["app:a=experiments/cut.yaml", "app:b=experiments/cut.yaml"], [])
