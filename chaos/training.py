@@ -18,6 +18,8 @@ import msgspec
 from chaos.history import Event, History
 from chaos.units import counted
 
+_WHOLE = 0.9  # of its time that a fault stood; what is missing of less is no timer's fault
+
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """One incarnation of the group of ranks, in the order in which they were formed."""
@@ -317,6 +319,19 @@ def strikes(history: History) -> tuple[Struck, ...]:
         )
         for injecting, landed in found
     )
+
+
+def cut_off(history: History, step: str) -> str:
+    """Of a fault that the end of the run healed before its time, whenever it struck: how long it stood; else empty."""
+    hold = next((e.get("hold") for e in history.of("fault.armed") if e.source == f"fault:{step}"), None)
+    stood = [
+        f.healed.t - (f.healed.get("seconds") or 0.0) - f.landed.t
+        for f in strikes(history)
+        if f.step == step and f.healed is not None and not f.instant
+    ]
+    if hold is None or not stood or max(stood) >= _WHOLE * hold:
+        return ""
+    return f"{max(stood):.1f} s of the {hold:g} s that it was to stand, since the run ended"
 
 
 def job_over(history: History, fault: Struck) -> Event | None:

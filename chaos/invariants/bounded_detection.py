@@ -69,7 +69,8 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
         return not fault.instant and fault.healed is not None and fault.healed.t - fault.landed.t <= self.transient
 
     def _noticed(self, history: History, roster: Roster, faults: list[Struck]) -> Verdict:
-        end = history[-1].t
+        done = history.first("job.completed")
+        end = done.t if done is not None else history[-1].t  # nobody has to be missed any more
         evidence: list[int] = []
         said: list[str] = []
         doubts: list[str] = []
@@ -93,7 +94,7 @@ class BoundedDetection(Invariant, frozen=True, kw_only=True):
                 evidence += [fault.landed.seq, harmless.seq]
                 said.append(f"{fault.step} did no harm: work went on")
             elif found is None and end - fault.landed.t < self.within:
-                doubts.append(f"the record ends {end - fault.landed.t:.1f} s after {fault.step}")
+                doubts.append(f"the {'job' if done else 'record'} ends {end - fault.landed.t:.1f} s after {fault.step}")
             else:
                 when = f"only after {found.t - fault.landed.t:.1f} s" if found else "never"
                 seqs = (fault.landed.seq, found.seq) if found else (fault.landed.seq,)

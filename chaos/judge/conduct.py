@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
 
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Planned
 from chaos.result import Check, Kind, Need, Recovery
-from chaos.training import few, listed, standstill
+from chaos.training import cut_off, few, listed, standstill
 from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -177,7 +176,8 @@ def _fault(step: Planned, history: History) -> Verdict:
         what = "job" if over.kind == "job.completed" else "load"
         return unknown(f"landed when the {what} was over, so nothing had to recover", few([over.seq, *_seqs(late)]))
     times = f" {len(landed)} times" if len(landed) > 1 else ""
-    how = "nothing to heal" if not standing else f"healed{_early(mine)}"
+    early = cut_off(history, step.name)
+    how = "nothing to heal" if not standing else f"healed after {early}" if early else "healed"
     notes = dict.fromkeys(str(note) for e in healed if (note := (e.get("evidence") or {}).get("note")))
     how = "; ".join([how, *notes])
     return passed(f"landed{times} with proof{_late(step, history)}, {how}", few([*_seqs(landed), *_seqs(healed)]))
@@ -197,20 +197,6 @@ def _late(step: Planned, history: History) -> str:
     if cause.kind in ("point.reached", "file.reached"):
         return ""
     return f" {began.t - cause.t:.2f} s after the moment it names (the steady state was not met before)"
-
-
-def _early(mine: Sequence[Event]) -> str:
-    """Of a fault that was to stand longer than the run went on: how long it stood."""
-    hold = next((e.get("hold") for e in mine if e.kind == "fault.armed"), None)
-    stood = [(a, b) for a, b in pairwise(mine) if (a.kind, b.kind) == ("fault.landed", "fault.healed")]
-    if hold is None or not stood:
-        return ""
-    longest = max(b.t - (b.get("seconds") or 0) - a.t for a, b in stood)
-    return (
-        f" after {longest:.1f} s of the {hold:g} s that it was to stand, since the run ended"
-        if longest < 0.9 * hold
-        else ""
-    )
 
 
 def _seqs(events: list[Event] | tuple[Event, ...]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from chaos.history import Event, History
 from chaos.judge.contract import Contract, Promise
 from chaos.result import Check, Kind, Recovery
 from chaos.statistics import median
-from chaos.training import Struck, few, strikes
+from chaos.training import Struck, cut_off, few, strikes
 from chaos.trigger import Condition
 from chaos.units import counted
 from chaos.verdict import Outcome, Verdict, failed, passed, unknown
@@ -116,7 +116,7 @@ def _check(promise: Promise, history: History, view: Scene) -> Check:
     elif bound is None:
         verdict = unknown("baseline not met: no sample with data before the first fault")
     else:
-        verdict = _judge(promise.mode, bound, taken, view)
+        verdict = _whole(promise.mode, _judge(promise.mode, bound, taken, view), history, view)
     numbers = [s.value for s in taken if _is_number(s.value)]
     measured: dict[str, Any] = {"mode": promise.mode.value, "unit": promise.unit, "samples": len(taken)}
     measured |= {"without-data": sum(s.value is None for s in taken)}
@@ -128,6 +128,20 @@ def _check(promise: Promise, history: History, view: Scene) -> Check:
 
 def _why(missed: Event) -> str:
     return "; ".join(f"{k}: {v}" for k, v in missed.data.items()) or "see the journal"
+
+
+def _whole(mode: Mode, verdict: Verdict, history: History, view: Scene) -> Verdict:
+    """What was to hold as long as a fault stands, and did, is not known where the run's end healed it too early."""
+    if mode not in (Mode.CONTINUOUS, Mode.DURING) or verdict.outcome is not Outcome.PASS:
+        return verdict
+    for fault in view.faults:
+        if cut := cut_off(history, fault.step):
+            return unknown(
+                f"{verdict.reason}, but {fault.step} was healed after {cut}: give the target more to do, or leave "
+                "`hold` out where a fault is to stand to the end",
+                verdict.evidence,
+            )
+    return verdict
 
 
 def _judge(mode: Mode, bound: Condition, taken: Sequence[Sample], view: Scene) -> Verdict:

@@ -31,7 +31,7 @@ from chaos.history import Event, History
 from chaos.judge import budget as figures
 from chaos.result import Check, Kind, Need, Recovery
 from chaos.serving import SHED, Request, Service, service
-from chaos.training import Struck, listed
+from chaos.training import Struck, cut_off, listed
 from chaos.verdict import Outcome, unknown
 
 _WINDOW = 1.0  # seconds over which the share of requests that suffer is taken
@@ -100,7 +100,7 @@ def checks(budget: Budget, history: History, recoveries: Sequence[Recovery]) -> 
         rto=msgspec.structs.replace(budget.rto, restart=None, load=None, warmup=None) if budget.rto else None,
     )
     provoked = [r for r in recoveries if r.need is not Need.UNPROVOKED]  # those have a check of their own
-    found = [_told(check, provoked) for check in figures.checks(meant, history, provoked)]
+    found = [_told(history, check, provoked) for check in figures.checks(meant, history, provoked)]
     for family, fields in (("rpo", figures.RPO), ("rto", figures.RTO)):
         for field, unit in fields.items():
             limit = getattr(getattr(budget, family), field, None)
@@ -115,13 +115,18 @@ def checks(budget: Budget, history: History, recoveries: Sequence[Recovery]) -> 
     return found
 
 
-def _told(check: Check, recoveries: Sequence[Recovery]) -> Check:
+def _told(history: History, check: Check, recoveries: Sequence[Recovery]) -> Check:
     """With what a reader must know; a budget that was kept while nobody asked for anything is not known to be."""
     verdict = check.verdict
     silent = [r for r in recoveries if r.note.startswith(_SILENT)]
     if verdict.outcome is Outcome.PASS and silent:
         reason = f"{listed(silent[0].faults)}: {silent[0].note}, so nobody can tell whether it was over"
         return msgspec.structs.replace(check, verdict=unknown(reason, verdict.evidence))
+    if check.name == "rto.total" and verdict.outcome is Outcome.PASS:
+        for step in dict.fromkeys(step for r in recoveries for step in r.faults):
+            if cut := cut_off(history, step):
+                reason = f"{step} was healed after {cut}: what clients notice of a heal is part of the recovery"
+                return msgspec.structs.replace(check, verdict=unknown(reason, verdict.evidence))
     climbs = [r for r in recoveries if r.note and r.total is not None and r.need is Need.FAILURE and r.total > 0]
     if check.name != "rto.total" or not climbs or silent:
         return check

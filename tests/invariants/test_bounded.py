@@ -190,6 +190,16 @@ class TestBoundedDetection:
         tape.train(31, 60).done(60)
         assert DETECT.check(tape.history).outcome is Outcome.FAIL
 
+    def test_a_freeze_that_the_end_of_the_job_cut_short_is_unknown_however_long_the_record_goes_on(self) -> None:
+        tape = running()
+        tape.fault("process.freeze", "agent-n1", instant=False, hold=8.0)
+        tape.wait(1).add("job.completed", "coordinator-0", step=30)
+        tape.heal("process.freeze")
+        tape.wait(20).add("run.ended", reason="finished")
+        verdict = DETECT.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "the job ends 1.0 s after process.freeze" in verdict.reason
+
     def test_a_notice_of_preemption_counts_although_it_comes_before_the_kill(self) -> None:
         tape = running()
         tape.add("fault.injecting", "fault:process.preempt", members=["agent-n2"], nodes=["n2"])

@@ -162,9 +162,11 @@ class Tape:
 
     # --- what breaks it
 
-    def fault(self, name: str, *members: str, instant: bool = True, nodes: tuple[str, ...] = ()) -> int:
+    def fault(
+        self, name: str, *members: str, instant: bool = True, nodes: tuple[str, ...] = (), hold: float | None = None
+    ) -> int:
         source = f"fault:{name}"
-        self.add("fault.armed", source, kind=name)
+        self.add("fault.armed", source, kind=name, hold=hold)
         self.add("fault.injecting", source, members=list(members), nodes=list(nodes))
         return self.add("fault.landed", source, kind=name, members=list(members), nodes=list(nodes), instant=instant,
                         evidence={"state": "X"})  # fmt: skip

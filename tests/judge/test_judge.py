@@ -129,6 +129,25 @@ class TestHypotheses:
             sample(tape, 20.0).done(5)
             assert speed(tape, promise(Mode.DURING)).outcome is outcome
 
+    @pytest.mark.parametrize("mode", [Mode.CONTINUOUS, Mode.DURING])
+    def test_what_held_while_a_fault_stood_that_the_end_of_the_run_cut_short_is_not_known(self, mode: Mode) -> None:
+        for hold, outcome in ((5.0, Outcome.UNKNOWN), (2.0, Outcome.PASS), (None, Outcome.PASS)):
+            tape = sample(Tape().start().train(1, 5), *self.GOOD)
+            tape.fault("process.kill", "worker-n1", instant=False, hold=hold)
+            sample(tape, *self.GOOD).add("job.completed", step=5)
+            tape.heal("process.kill")
+            tape.add("run.ended", reason="finished")
+            verdict = speed(tape, promise(mode))
+            assert verdict.outcome is outcome
+            assert ("was healed after 1.9 s of the 5 s that it was to stand" in verdict.reason) is (hold == 5.0)
+
+    def test_a_fault_that_comes_again_and_again_is_cut_short_only_if_each_time(self) -> None:
+        tape = sample(Tape().start().train(1, 5), *self.GOOD)
+        for stood in (4, 2):
+            tape.fault("process.kill", "worker-n1", instant=False, hold=2.0)
+            sample(tape, *(100.0,) * stood).heal("process.kill")
+        assert speed(tape.done(5), promise(Mode.DURING)).outcome is Outcome.PASS
+
     def test_a_bound_of_the_baseline_scales_with_the_samples_before_the_fault(self) -> None:
         asked = promise(of_baseline=True, at_least=0.7)
         assert speed(run(self.GOOD, (), (75.0,) * 4), asked).outcome is Outcome.PASS

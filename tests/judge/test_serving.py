@@ -170,6 +170,19 @@ class TestBudget:
         bad = judged(stack, rto=Rto(total=0.3, detect=0.3))
         assert {c.verdict.outcome for c in bad.of(Kind.BUDGET)} == {Outcome.FAIL}
 
+    def test_a_fault_that_the_end_of_the_load_cut_short_leaves_its_recovery_unknown(self) -> None:
+        for hold, outcome in ((9.0, Outcome.UNKNOWN), (2.0, Outcome.PASS)):
+            stack = Stack().open().serve(60)
+            stack.fault("process.freeze", "replica-1", instant=False, hold=hold)
+            stack.wait(0.1).eject("replica-1")
+            stack.serve(40, "replica-0").add("load.ended", "load", requests=100, failures=0)
+            stack.heal("process.freeze")
+            asked = contract(steps=(FREEZE,), budget=Budget(rto=Rto(total=2.0, detect=1.0)))
+            result = judge(asked, stack.history)
+            assert check(result, "rto.total").verdict.outcome is outcome
+            assert check(result, "rto.detect").verdict.outcome is Outcome.PASS
+            assert ("of the 9 s" in check(result, "process.freeze").verdict.reason) is (hold == 9.0)
+
     def test_a_death_that_nobody_noticed_fails_a_bound_on_detection(self) -> None:
         stack = killed().serve(60, "replica-0").close()
         assert check(judged(stack, rto=Rto(detect=1.0)), "rto.detect").verdict.outcome is Outcome.FAIL
