@@ -99,7 +99,8 @@ def _gameday(verb: argparse.ArgumentParser) -> None:
     preview = command("plan", "show the next starts, the drawn order and how far each reaches; run nothing", plan="1")
     preview.add_argument("--seed", type=int, metavar="N", help="of the dice, where the plan gives none")
     preview.add_argument("--export", choices=("systemd", "cron", "kubernetes"), help="print units for that scheduler")
-    command("status", "what runs, what is asked, how far the day is")
+    status = command("status", "what runs, what is asked, how far the day is")
+    status.add_argument("--json", metavar="FILE", help="write all of it to FILE; - is this terminal, instead of text")
     for name, text in _ORDERS.items():
         order = command(name, text)
         order.add_argument("--by", metavar="NAME", help="who says so (default: the user)")

@@ -17,25 +17,24 @@ from pathlib import Path
 from chaos.cli.gameday_places import Known, known, meant
 from chaos.errors import Exit, GameDayError
 from chaos.gameday.children import lives
-from chaos.gameday.desk import PAUSED, UNHEALED
+from chaos.gameday.desk import UNHEALED
 from chaos.gameday.records import DayState
 from chaos.gameday.store import Store
 from chaos.gameday.wake import ring
-from chaos.units import counted
 
 PATIENCE = 60.0  # seconds that the kill switch waits for heals
 
 
 def main(call: argparse.Namespace) -> int:
     """Dispatch."""
-    elsewhere = {"run": "gameday_running", "plan": "gameday_preview", "report": "gameday_reports"}
+    elsewhere = {
+        "run": "gameday_running", "plan": "gameday_preview", "report": "gameday_reports", "status": "gameday_status"
+    }  # fmt: skip
     if call.command in elsewhere:
         code: int = import_module(f"chaos.cli.{elsewhere[call.command]}").main(call)
         return code
     if call.command == "kill-all":
         return kill_all(call)
-    if call.command == "status":
-        return status(call)
     return order(call)
 
 
@@ -124,48 +123,3 @@ def _await(files: Iterable[int], within: float) -> set[int]:
             poll.unregister(file)
             left.discard(file)
     return left
-
-
-def status(call: argparse.Namespace) -> int:
-    """What runs, what is asked, how far the day is; of all game days where none is named."""
-    if call.plan is None and call.state is None:
-        entries = known()
-        for entry in entries:
-            _show(Path(entry.state), entry)
-        if not entries:
-            print("no game day is known here")
-        return Exit.PASS
-    state = meant(call.plan, call.state)
-    _show(state, next((entry for entry in known() if Path(entry.state) == state), None))
-    return Exit.PASS
-
-
-def _show(state: Path, entry: Known | None) -> None:
-    runs = f"runs, pid {entry.pid}" if entry is not None and entry.alive else "does not run"
-    with Store(state) as store:
-        last = store.last()
-        title = last.plan.title if last is not None else entry.title if entry is not None else state.stem
-        print(f"{title}: {runs}\n  state: {state}")
-        for fact, word in ((PAUSED, ""), (UNHEALED, "a heal failed: ")):  # the first says itself what it is
-            if value := store.fact(fact):
-                print(f"  {word}{value}; `chaos gameday resume`")
-        for line in store.lines()[-3:]:
-            print(f"  {line.text}")
-        if last is None:
-            print("  no day has begun")
-            return
-        story = store.story(last.id)
-        done = {attempt.number for attempt in story.attempts if attempt.finding is not None}
-        state_of_day, why = last.state.value, last.why
-        became = why if why.startswith(state_of_day) else f"{state_of_day}: {why}" if why else state_of_day
-        print(f"  day {last.id}, {_when(last.started)}: {became}")
-        print(f"  {len(done)} of {counted(len(last.agenda.turns), 'experiment')} ran, {len(story.skips)} are not run")
-        for gate in story.gates:
-            if not gate.answer:
-                print(f"  approval asked: {gate.name}, until {_when(gate.until)}; `chaos gameday approve` or `reject`")
-        for line in story.lines[-5:]:
-            print(f"    {_when(line.at)[11:]} {line.text}")
-
-
-def _when(at: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))

@@ -99,12 +99,11 @@ class Desk:
         self._changed = anyio.Event()
 
     def _carry_out(self, order: Order) -> None:
-        who = f" by {order.by}" if order.by else ""
-        why = f": {order.text}" if order.text else ""
         if order.what == "abort" and self.day is not None:
-            self.abort(f"aborted{who}{why}")
+            self.abort(f"aborted{order.of}")
         elif order.what == "pause":
-            self._store.note(PAUSED, f"paused{who}{why}")
+            if order.text or not self.paused:  # one without a reason takes away none
+                self._store.note(PAUSED, f"paused{order.of}")
         elif order.what == "resume":
             self._store.note(PAUSED, "")
             self._store.note(UNHEALED, "")
@@ -113,7 +112,7 @@ class Desk:
         kind = {"note": "note.taken", "approve": "approval.given", "reject": "approval.refused"}.get(
             order.what, f"order.{order.what}"
         )
-        text = f"{order.text} ({order.by})" if order.what == "note" else f"{order.what}{who}{why}"
+        text = f"{order.text} ({order.by})" if order.what == "note" else f"{order.what}{order.of}"
         self._store.tell(self.day, kind, text, order.at)
         self.announce(kind, text)
 

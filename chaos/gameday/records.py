@@ -115,6 +115,11 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     by: str
 
+    @property
+    def of(self) -> str:
+        """Whose it is, and why: ` by ada: smoke`."""
+        return (f" by {self.by}" if self.by else "") + (f": {self.text}" if self.text else "")
+
 
 class DayRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A day as it was planned, and how far it is."""

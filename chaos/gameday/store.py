@@ -18,29 +18,29 @@ from chaos.gameday.terms import Agenda, Plan
 FORMAT = 1
 _PATIENCE = 30.0  # seconds to wait for another writer
 _TABLES = """
-create table days(
+create table if not exists days(
     id integer primary key, planned real not null, started real not null, ended real, state text not null,
     why text not null default '', folder text not null, plan blob not null, agenda blob not null
 ) strict;
-create table attempts(
+create table if not exists attempts(
     day integer not null, number integer not null, attempt integer not null, folder text not null unique,
     intended real not null, pid integer, born text not null default '', begun real, ended real, finding blob,
     orphaned integer not null default 0, primary key (day, number, attempt)
 ) strict;
-create table skips(
+create table if not exists skips(
     day integer not null, number integer not null, at real not null, why text not null, primary key (day, number)
 ) strict;
-create table gates(
+create table if not exists gates(
     day integer not null, name text not null, asked real not null, until real not null,
     answer text not null default '', by text not null default '', primary key (day, name)
 ) strict;
-create table timeline(
+create table if not exists timeline(
     id integer primary key, day integer, at real not null, kind text not null, text text not null
 ) strict;
-create table orders(
+create table if not exists orders(
     id integer primary key, at real not null, what text not null, text text not null, by text not null, handled real
 ) strict;
-create table facts(name text primary key, value text not null) strict;
+create table if not exists facts(name text primary key, value text not null) strict;
 """
 _ATTEMPT = "number, attempt, folder, intended, pid, born, begun, ended, finding, orphaned"
 
@@ -65,7 +65,7 @@ class Store:
             reason = f"written by a newer version of chaos (format {found})" if found else "no state of a game day"
             raise GameDayError(f"{path}: {reason}")
         if found == 0:
-            with self._telling():
+            with self._telling():  # `immediate`: of two that make it at the same time one waits, and then finds it made
                 self._file.executescript(f"begin immediate;{_TABLES}pragma user_version = {FORMAT};commit;")
 
     @contextmanager

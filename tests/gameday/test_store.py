@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -67,6 +69,19 @@ def test_a_file_that_is_no_state_is_refused_with_the_reason(tmp_path: Path) -> N
     sqlite3.connect(tmp_path / "newer").execute("pragma user_version = 9").connection.close()
     with pytest.raises(GameDayError, match="newer version of chaos"):
         Store(tmp_path / "newer", write=True)
+
+
+def test_of_two_that_make_the_same_state_one_waits_and_finds_it_made(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    with ThreadPoolExecutor(3) as pool, closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("begin immediate")  # all three find an empty file, and wait for this
+        stores = [pool.submit(lambda: Store(path, write=True).close()) for _ in range(3)]
+        wait(stores, 0.2)
+        holder.execute("rollback")
+        for opened in stores:
+            opened.result()
+    with Store(path) as store:
+        assert store.days() == []
 
 
 def test_orders_are_handled_once_and_in_order(tmp_path: Path) -> None:
