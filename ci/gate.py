@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -17,7 +18,10 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import indent
 from typing import Any
+
+from chaos.units import counted
 
 ROOT = Path(__file__).parents[1]
 ROUNDS = 2
@@ -78,8 +82,19 @@ def prove(file: str) -> None:
     """One run, into the store that the gate reads."""
     began = time.monotonic()
     done = subprocess.run(chaos("run", file, "-q"), cwd=ROOT, capture_output=True, text=True, check=False)
-    first = (done.stdout or done.stderr or "nothing was said").strip().splitlines()[0]
-    print(f"{time.monotonic() - began:5.1f} s  {file:60} {first[:110]}", flush=True)
+    said = told(file, done.returncode, done.stdout + done.stderr, time.monotonic() - began)
+    print(said, flush=True)  # at once: others run meanwhile
+
+
+def told(file: str, code: int, said: str, seconds: float) -> str:
+    """A line on a run that passed; of any other one all that it said, and where its folder is."""
+    said = said.strip() or "nothing was said"
+    head = f"{seconds:5.1f} s  {file:60}"
+    if code == 0:
+        return f"{head} {said.splitlines()[0][:110]}"
+    journal = re.search(r"^ *journal +(\S.*)/journal\.jsonl$", said, re.MULTILINE)
+    where = journal[1] if journal else "it has no folder"
+    return f"{head} exit code {code}; {where}\n{indent(said, ' ' * 9)}"
 
 
 def main() -> int:
@@ -91,7 +106,7 @@ def main() -> int:
         files = wanted(asked())
         if not files:
             break
-        print(f"{len(files)} experiments to run for the gate", flush=True)
+        print(f"{counted(len(files), 'experiment')} to run for the gate", flush=True)
         with ThreadPoolExecutor(call.jobs) as pool:
             list(pool.map(prove, files))
     return subprocess.run(chaos("gate", "--verify"), cwd=ROOT, check=False).returncode
