@@ -15,7 +15,7 @@ def written(todo: Command | None, calling: Calling) -> tuple[str, ...]:
     if todo is None:
         return ()
     parts = [_gate((todo.add,) if todo.add else (), (todo.remove,) if todo.remove else (), calling)]
-    parts += [_run(todo.run[:1], todo.repeat, calling)]
+    parts += [_run(todo.run if todo.every else todo.run[:1], todo.repeat, calling)]
     line = " && ".join(filter(None, parts))
     return (line,) if line else ()
 
@@ -25,10 +25,16 @@ def shortest(blocked: Sequence[Ruling], calling: Calling) -> tuple[str, ...]:
     todos = [ruling.todo for ruling in blocked if ruling.todo]
     change = _gate([t.add for t in todos if t.add], [t.remove for t in todos if t.remove], calling)
     by_repeat: dict[int, list[str]] = defaultdict(list)
-    for file, repeat in cover([(t.run, t.repeat) for t in todos if t.run]).items():
+    for file, repeat in cover([need for t in todos for need in _needs(t)]).items():
         by_repeat[repeat].append(file)
     runs = [_run(files, repeat, calling) for repeat, files in sorted(by_repeat.items())]
     return tuple(filter(None, [change, *runs]))
+
+
+def _needs(todo: Command) -> list[tuple[tuple[str, ...], int]]:
+    if todo.every:
+        return [((file,), todo.repeat) for file in todo.run]
+    return [(todo.run, todo.repeat)] if todo.run else []
 
 
 def cover(needs: Sequence[tuple[tuple[str, ...], int]]) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import ceil
+from collections.abc import Iterable, Iterator, Sequence
+from math import ceil, floor
 
 import msgspec
 
@@ -25,6 +25,14 @@ class Miss(msgspec.Struct, frozen=True):
     reasons: tuple[Reason, ...]
 
 
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs of one experiment on one build, newest first; `today` whether it is today's."""
+
+    experiment: str
+    today: bool
+    runs: tuple[Evidence, ...]
+
+
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of one entry, each list newest first.
 
@@ -32,22 +40,18 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     a p95 needs; where several builds count, the newest of others fill up what is missing. `wrong` have another verdict
     than the one required: every failed run of that build or of today's, however many passed after it, since running
     again until it passes is no repair; and those without a verdict that went through the path, until as many as asked
-    came after.
+    came after. `records` are what a share is taken of: of an experiment on a build all runs with a verdict, and those
+    that came to the path; what other experiments or other builds do must not water down a failure.
     """
 
     good: tuple[Evidence, ...] = ()
     wrong: tuple[Evidence, ...] = ()
-    counting: int = 0  # good and wrong ones of the newest build, all of them
+    records: tuple[Record, ...] = ()
     undecided: tuple[Evidence, ...] = ()  # without a verdict: neither for nor against, unless in `wrong`
     unexercised: tuple[Evidence, ...] = ()  # with the verdict asked for, and never through the path
     missed: tuple[Miss, ...] = ()
     edited: tuple[Evidence, ...] = ()  # would have counted, for or against
     newest: Evidence | None = None  # of those that count
-
-    @property
-    def share(self) -> float:
-        """Of the runs that count, how many have the wrong verdict."""
-        return len(self.wrong) / self.counting if self.counting else 0.0
 
 
 def tally(entry: Entry, runs: Sequence[Evidence], today: Build, now: float, edited: frozenset[str]) -> Tally:
@@ -58,20 +62,21 @@ def tally(entry: Entry, runs: Sequence[Evidence], today: Build, now: float, edit
     touched = tuple(run for run in usable if run.run in edited and _matters(entry, run))
     usable = [run for run in usable if run.run not in edited]
     good, failed = _judged(entry, usable)
-    newest = next((run.build.sources for run in usable), "")
-    # Where any build counts, a later run of an older one must not hide what today's does.
-    failed = [run for run in failed if run.build.sources in (newest, today.sources)]
     undecided = [run for run in usable if not decided(run)]
     met = [run for run in undecided if entry.path in run.paths]
     counting = sorted((*good, *failed, *met), key=lambda run: (run.started, run.run), reverse=True)
+    newest = counting[0].build.sources if counting else ""
+    # Where any build counts, a later run of an older one must not hide what today's does.
+    failed = [run for run in failed if run.build.sources in (newest, today.sources)]
     late = [run for run in counting[: entry.policy.runs] if run in met]
-    of_newest = [run for run in good if run.build.sources == newest]
+    unexercised = [run for run in usable if right(entry.policy, run) and entry.path not in run.paths]
+    said = sorted((*good, *unexercised, *failed, *late), key=lambda run: (run.started, run.run), reverse=True)
     return Tally(
         good=_resting(good, newest, entry.policy.runs),
         wrong=(*failed, *late),
-        counting=len(of_newest) + len(failed) + len(late),
+        records=tuple(_records(entry, [run for run in said if run.build.sources in (newest, today.sources)], today)),
         undecided=tuple(undecided),
-        unexercised=tuple(run for run in usable if right(entry.policy, run) and entry.path not in run.paths),
+        unexercised=tuple(unexercised),
         missed=tuple(Miss(run, reasons) for run, reasons in asked if reasons),
         edited=touched,
         newest=counting[0] if counting else None,
@@ -114,21 +119,60 @@ def right(policy: Policy, run: Evidence) -> bool:
     return decided(run) and bool(run.journal) and run.outcome is wanted and run.exit is code
 
 
-def lacking(entry: Entry, found: Tally) -> int:
-    """How many runs more, all with the right verdict, would do; 0 where no number would.
+def lacking(entry: Entry, found: Tally) -> int | None:
+    """How many runs more, all with the right verdict, would do; None where no number would.
 
-    A failed run of this build is outvoted only where the policy lets some fail.
+    A failed run of this build is outvoted only where the policy lets some fail, and by runs of its own experiment.
     """
-    policy = entry.policy
-    failed = sum(decided(run) for run in found.wrong)
-    if failed and not policy.flake_rate:
-        return 0
-    late = len(found.wrong) - failed
-    missing = max(policy.runs - len(found.good), policy.runs if late else 0)
-    if failed:
-        steady = found.counting - late
-        missing = max(missing, ceil(failed / policy.flake_rate - 1e-9) - steady, 1)
+    missing = short(entry, found)
+    for record in found.records:
+        more = outvoting(entry.policy, [run for run in record.runs if decided(run)])
+        if not record.today:
+            more = min(1, 1 if more is None else more)  # a run of today's build makes that one an older one
+        if more is None:
+            return None
+        missing = max(missing, more)
     return missing
+
+
+def short(entry: Entry, found: Tally) -> int:
+    """How many runs through the path are missing, failures aside."""
+    late = any(not decided(run) for run in found.wrong)
+    return max(entry.policy.runs - len(found.good), entry.policy.runs if late else 0)
+
+
+def outvoting(policy: Policy, runs: Sequence[Evidence]) -> int | None:
+    """How many right runs more it takes until the wrong ones of these, newest first, are as few as the policy lets be;
+    None where no number would do.
+
+    So few of all, and of the newest ones as many as it takes to see such a share: a failure that goes on is not
+    outvoted by what was before it began.
+    """
+    wrong = [place for place, run in enumerate(runs) if not right(policy, run)]
+    if not wrong:
+        return 0
+    if not policy.flake_rate:
+        return None
+    window = window_of(policy)
+    few = floor(window * policy.flake_rate + 1e-9)
+    of_all = ceil(len(wrong) / policy.flake_rate - 1e-9) - len(runs)
+    of_newest = window - wrong[few] if len(wrong) > few else 0
+    return max(of_all, of_newest, 0)
+
+
+def window_of(policy: Policy) -> int:
+    """How many runs it takes to see the share that may fail: five for a fifth."""
+    return ceil(1 / policy.flake_rate - 1e-9)
+
+
+def _records(entry: Entry, said: Sequence[Evidence], today: Build) -> Iterator[Record]:
+    came = [run for run in said if entry.path in (*run.paths, *run.entered)]
+    for runs in (said, came):
+        groups: dict[tuple[str, str], list[Evidence]] = {}
+        for run in runs:
+            groups.setdefault((run.experiment, run.build.sources), []).append(run)
+        for (experiment, build), own in groups.items():
+            yield Record(experiment=experiment, today=build == today.sources, runs=tuple(own))
 
 
 def _matters(entry: Entry, run: Evidence) -> bool:

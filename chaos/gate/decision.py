@@ -59,12 +59,13 @@ class Finding(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something to do: an entry to add to or remove from the catalogue, then an experiment to run `repeat` times.
 
-    `run` names the experiment files of which any one would do, the likeliest first.
+    `run` names the experiment files of which any one would do, the likeliest first; or `every` one is needed.
     """
 
     add: tuple[str, str] | None = None  # target:path, experiment file
     remove: str = ""
     run: tuple[str, ...] = ()
+    every: bool = False
     repeat: int = 1
 
 

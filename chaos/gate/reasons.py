@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from chaos.evidence import Build, Evidence
 from chaos.gate.catalogue import Entry
-from chaos.gate.counting import Tally, decided
+from chaos.gate.counting import Record, Tally, decided, outvoting, right, window_of
 from chaos.gate.decision import Finding, Reason
 from chaos.result import Spread
 from chaos.statistics import spread
@@ -33,7 +33,8 @@ def figures_of(entry: Entry, found: Tally) -> dict[str, Spread]:
 
 def asides(entry: Entry, found: Tally) -> list[Finding]:
     """What a reader of a proved path should know all the same."""
-    notes = [Finding("flaky", _share(entry, found))] if found.wrong else []
+    worst = max(found.records, key=lambda record: len(_wrong_of(entry, record)) / len(record.runs), default=None)
+    notes = [Finding("flaky", _share(entry, worst))] if found.wrong and worst else []
     if aside := [run for run in found.undecided if run not in found.wrong]:
         notes.append(Finding("inconclusive", f"{counted(len(aside), 'run')} without a verdict set aside"))
     return notes
@@ -47,21 +48,35 @@ def _edited(found: Tally) -> Iterator[Finding]:
 
 
 def _wrong(entry: Entry, found: Tally) -> Iterator[Finding]:
-    if not found.wrong or found.share <= entry.policy.flake_rate:
+    over = [record for record in found.records if outvoting(entry.policy, record.runs) != 0]
+    wrong = [(run, record) for record in over for run in _wrong_of(entry, record)]
+    if not wrong:
         return
-    failed = [run for run in found.wrong if decided(run)]
-    if failed and failed[0] is found.newest:
+    failed = [(run, record) for run, record in wrong if decided(run)]
+    if not failed:
+        yield Finding("inconclusive", _inconclusive(tuple(run for run in found.wrong if not decided(run))))
+        return
+    run, record = max(failed, key=lambda one: (one[0].started, one[0].run))
+    if run is found.newest:
         wanted = "" if entry.policy.verdict == "pass" else ", and a failure is asked for"
-        yield Finding("failing", f"{failed[0].run}: {failed[0].headline}{wanted}")
-    elif failed:
-        yield Finding("flaky", f"{_share(entry, found)}: {failed[0].run}: {failed[0].headline}")
+        yield Finding("failing", f"{run.run}: {run.headline}{wanted}")
     else:
-        yield Finding("inconclusive", _inconclusive(found.wrong))
+        yield Finding("flaky", f"{_share(entry, record)}: {run.run}: {run.headline}")
 
 
-def _share(entry: Entry, found: Tally) -> str:
-    wrong = f"{len(found.wrong)} of {counted(found.counting, 'run')} on this build did not {entry.policy.verdict}"
-    return f"{wrong}, {format_ratio(entry.policy.flake_rate)} allowed"
+def _wrong_of(entry: Entry, record: Record) -> list[Evidence]:
+    return [run for run in record.runs if not right(entry.policy, run)]
+
+
+def _share(entry: Entry, record: Record) -> str:
+    rate, runs, newest = entry.policy.flake_rate, record.runs, ""
+    wrong = _wrong_of(entry, record)
+    if rate and len(wrong) <= rate * len(runs) and outvoting(entry.policy, runs):
+        runs, newest = runs[: window_of(entry.policy)], "the newest "
+        wrong = [run for run in wrong if run in runs]
+    build = "this build" if record.today else "the build that was run last"
+    ran = f"{len(wrong)} of {newest}{counted(len(runs), 'run')} of {record.experiment} on {build}"
+    return f"{ran} did not {entry.policy.verdict}, {format_ratio(rate)} allowed"
 
 
 def _inconclusive(runs: tuple[Evidence, ...]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from chaos.evidence import Build, Evidence
 from chaos.gate.catalogue import Candidate, Entry, Policy, Recipe
-from chaos.gate.counting import Tally, decided, lacking, tally
+from chaos.gate.counting import Tally, decided, lacking, outvoting, short, tally
 from chaos.gate.decision import Command, Reason
 from chaos.gate.question import Question
+from chaos.gate.reasons import figures_of, findings
 from chaos.paths import Spot
 
 _SAY_NOTHING = frozenset({"and", "back", "for", "from", "into", "its", "not", "over", "own", "the", "with"})
@@ -22,11 +23,16 @@ def remedy(question: Question, entry: Entry, found: Tally, runs: Sequence[Eviden
         return None
     if reason == "not-exercised":
         return suggestion(question, entry.target, entry.path, runs, entry)[0]
-    # A failure that may be one of a few is asked about where it was seen; another experiment would only water it down.
-    failed = {run.experiment for run in found.wrong if decided(run)}
-    through = failed or {run.experiment for run in runs if entry.path in run.paths}
-    likely = [x.file for x in entry.experiments if x.name in through]
-    return Command(run=tuple(likely or [x.file for x in entry.experiments]), repeat=missing)
+    through = {run.experiment for run in runs if entry.path in run.paths}
+    likely = [x.file for x in entry.experiments if x.name in through] or [x.file for x in entry.experiments]
+    # A failure that may be one of a few is asked about where it was seen.
+    failed = {r.experiment for r in found.records if outvoting(entry.policy, [x for x in r.runs if decided(x)]) != 0}
+    if not failed:
+        return Command(run=tuple(likely), repeat=missing)
+    again = [x.file for x in entry.experiments if x.name in failed]
+    if short(entry, found) and not failed & through:
+        again.append(next((file for file in likely if file not in again), again[0]))
+    return Command(run=tuple(dict.fromkeys(again)), every=True, repeat=missing)
 
 
 def suggestion(
@@ -43,11 +49,13 @@ def suggestion(
     offered = [c for c in _of_target(question, target) if c.file not in known]
     through = {run.experiment for run in runs if path in run.paths and run.build.sources == today.sources}
     title = f"{target}:{path}"
-    for candidate in sorted(offered, key=lambda c: -_alike(c, path)):
-        if candidate.name in through:
-            missing = _still(question, candidate, (target, path), policy, runs)
-            run = (candidate.file,) if missing else ()
-            return Command(add=(title, candidate.file), run=run, repeat=missing or 1), ""
+    trials = [(c, *_still(question, c, (target, path), policy, runs)) for c in offered if c.name in through]
+    if trials:
+        # Known to go through it, and not able to prove it as this build is, is still better than a guess.
+        candidate, missing, trouble = min(trials, key=lambda t: (bool(t[2]), -_alike(t[0], path)))
+        run = (candidate.file,) if missing else ()
+        advice = f"{candidate.name} goes through it, and on this build proves nothing: {trouble}" if trouble else ""
+        return Command(add=(title, candidate.file), run=run, repeat=missing or 1), advice
     best = max(offered, key=lambda c: _alike(c, path), default=None)
     if best is None or not _alike(best, path):
         return None, f"no experiment is known to go through it: write one, then `chaos gate --add {title}=FILE`"
@@ -74,12 +82,17 @@ def advise(reason: Reason, found: Tally, today: Build, here: str) -> str:
 
 def _still(
     question: Question, candidate: Candidate, path: tuple[str, str], policy: Policy, runs: Sequence[Evidence]
-) -> int:
-    """How many runs would be missing if the candidate were listed."""
+) -> tuple[int, str]:
+    """How many runs would be missing if the candidate were listed, and why no number would do."""
     listed = Recipe(name=candidate.name, file=candidate.file, digest=candidate.digest)
     entry = Entry(target=path[0], path=path[1], experiments=(listed,), policy=policy, spot=Spot("", 0))
-    found = tally(entry, runs, question.builds[path[0]], question.now, question.edited)
-    return lacking(entry, found)
+    today = question.builds[path[0]]
+    found = tally(entry, runs, today, question.now, question.edited)
+    missing = lacking(entry, found)
+    reasons = findings(entry, found, figures_of(entry, found), today, question.now)
+    if reasons and (missing is None or reasons[0].reason in _NEED_A_REPAIR):
+        return 0, f"{reasons[0].reason}: {reasons[0].detail}"
+    return missing or 0, ""
 
 
 def _of_target(question: Question, target: str) -> list[Candidate]:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from chaos.errors import Exit
-from chaos.evidence import Build
+from chaos.evidence import Build, Evidence
 from chaos.experiment import Budget, Rpo, Rto
 from chaos.gate import Candidate, Policy, Recipe, State, decide
 from chaos.gate.decision import Verdict
@@ -191,7 +191,7 @@ def test_flaky_is_not_outvoted_by_running_again() -> None:
     found = ruling(*mixed)
     assert found.why is not None
     assert found.why.reason == "flaky"
-    assert found.why.detail == "1 of 31 runs on this build did not pass, 0% allowed: r3: said FAIL"
+    assert found.why.detail == "1 of 31 runs of cut on this build did not pass, 0% allowed: r3: said FAIL"
     assert found.commands == ()
     assert why(*mixed, entries=(entry(flake_rate=0.04),)) == ""
 
@@ -205,20 +205,88 @@ def test_where_some_may_fail_more_runs_are_asked_for() -> None:
     assert why(*runs(4), run(3, Exit.FAIL), entries=asked) == ""
 
 
+PULL = Recipe(name="pull", file="experiments/pull.yaml", digest="r2")
+
+
+def pulled(count: int, exit: Exit = Exit.PASS, since: float = 1.0, **more: Any) -> list[Evidence]:
+    passed = runs(count, exit, since, experiment="pull", recipe="r2", **more)
+    return [msgspec.structs.replace(one, run=f"pull-{one.run}") for one in passed]
+
+
 def test_where_some_may_fail_a_failure_is_asked_about_as_often_as_it_takes_to_tell() -> None:
-    other = Recipe(name="pull", file="experiments/pull.yaml", digest="r2")
-    asked = (msgspec.structs.replace(entry(flake_rate=0.2, runs=1), experiments=(RECIPE, other)),)
-    failed = run(3, Exit.FAIL)
-    fine = run(4, experiment="pull", recipe="r2")
-    found = ruling(failed, fine, entries=asked)
+    asked = (msgspec.structs.replace(entry(flake_rate=0.2, runs=1), experiments=(RECIPE, PULL)),)
+    failed, fine = run(3, Exit.FAIL), pulled(1, since=4)
+    found = ruling(failed, *fine, entries=asked)
     assert found.why is not None
     assert found.why.reason == "failing"
-    assert found.commands == ("chaos run experiments/cut.yaml --repeat 3",)  # not the one that never failed
-    assert why(failed, fine, *runs(2), entries=asked) == "flaky"
-    proved = ruling(failed, fine, *runs(3), entries=asked)
+    assert found.commands == ("chaos run experiments/cut.yaml --repeat 4",)  # not the one that never failed
+    assert why(failed, *fine, *runs(3), entries=asked) == "flaky"
+    proved = ruling(failed, *fine, *runs(4), entries=asked)
     assert proved.why is None
-    assert [note.detail for note in proved.notes] == ["1 of 5 runs on this build did not pass, 20% allowed"]
-    assert why(failed, run(1, Exit.FAIL), fine, *runs(3, since=4), entries=asked) == "failing"
+    assert [note.detail for note in proved.notes] == ["1 of 5 runs of cut on this build did not pass, 20% allowed"]
+    assert why(failed, run(1, Exit.FAIL), *fine, *runs(4, since=4), entries=asked) == "failing"
+
+
+def test_a_failure_that_goes_on_is_not_watered_down_by_another_experiment() -> None:
+    asked = (msgspec.structs.replace(entry(flake_rate=0.2), experiments=(RECIPE, PULL)),)
+    failed = runs(3, Exit.FAIL, since=2)
+    found = ruling(*failed, *pulled(30), entries=asked)
+    assert found.why is not None
+    assert found.why.detail == "3 of 3 runs of cut on this build did not pass, 20% allowed: r2: said FAIL"
+    assert found.commands == ("chaos run experiments/cut.yaml --repeat 12",)
+    both = ruling(*failed, *pulled(3, Exit.FAIL), entries=asked)
+    assert both.commands == ("chaos run experiments/cut.yaml experiments/pull.yaml --repeat 12",)
+
+
+def test_a_failure_that_goes_on_is_not_watered_down_by_what_passed_before_it_began() -> None:
+    asked = (entry(flake_rate=0.2),)
+    before = runs(40, since=3)
+    assert why(*before, *runs(1, Exit.FAIL), entries=asked) == ""
+    found = ruling(*before, *runs(10, Exit.FAIL), entries=asked)
+    assert found.why is not None
+    assert found.why.reason == "failing"
+    assert found.commands == ("chaos run experiments/cut.yaml --repeat 4",)
+    after = ruling(*before, *runs(10, Exit.FAIL), *runs(3, since=0.5), entries=asked)
+    assert after.why is not None
+    assert "2 of the newest 5 runs of cut on this build" in after.why.detail
+    assert why(*before, *runs(10, Exit.FAIL), *runs(4, since=0.5), entries=asked) == ""
+
+
+def test_a_failure_that_goes_on_is_not_watered_down_by_runs_of_another_build() -> None:
+    asked = (entry(flake_rate=0.2, build="any"),)
+    found = ruling(*runs(2, Exit.FAIL, since=2), *runs(10, build=Build(sources="old")), entries=asked)
+    assert found.why is not None
+    assert "2 of 2 runs of cut on this build" in found.why.detail
+
+
+def test_a_failure_on_the_path_is_not_watered_down_by_runs_that_never_came_to_it() -> None:
+    asked = (msgspec.structs.replace(entry(flake_rate=0.2), experiments=(RECIPE, PULL)),)
+    idle = runs(20, paths=())
+    assert why(*idle, *runs(1, Exit.FAIL, since=2), *pulled(3), entries=asked) == "flaky"
+    assert why(*idle, *runs(1, Exit.FAIL, since=2, paths=()), *pulled(3), entries=asked) == ""
+    # One whose passes prove nothing can all the same show that its failure was one of a few.
+    found = ruling(*runs(1, Exit.FAIL, since=2, paths=()), *pulled(2, since=3), entries=asked)
+    assert found.commands == ("chaos run experiments/cut.yaml experiments/pull.yaml --repeat 4",)
+
+
+def test_a_run_of_another_build_that_says_nothing_hides_no_failure() -> None:
+    old, older = Build(sources="old"), Build(sources="older")
+    failed = [*runs(3, since=4, build=old), run(3, Exit.FAIL, build=old)]
+    for nothing in (run(1, Exit.INCONCLUSIVE, paths=(), build=older), run(1, paths=(), build=older)):
+        found = ruling(*failed, nothing, entries=(entry(build="any"),))
+        assert found.why is not None
+        assert found.why.reason == "failing"
+        assert found.commands == ("chaos run experiments/cut.yaml",)  # today's build is another one
+    assert why(*failed, run(1), entries=(entry(build="any"),)) == ""
+
+
+def test_an_experiment_that_fails_on_this_build_is_the_last_to_be_suggested() -> None:
+    pull = msgspec.structs.replace(CANDIDATE, name="pull", file="experiments/pull.yaml", digest="r2", words={"pull": 3})
+    found = ruling(run(2, Exit.FAIL), *pulled(3), entries=(), candidates=(CANDIDATE, pull))
+    assert found.commands == ("chaos gate --add app:link.retry=experiments/pull.yaml",)
+    found = ruling(run(2, Exit.FAIL), entries=(), candidates=(CANDIDATE, pull))
+    assert found.commands == ("chaos gate --add app:link.retry=experiments/cut.yaml",)
+    assert found.advice == "cut goes through it, and on this build proves nothing: failing: r2: said FAIL"
 
 
 def test_a_failure_of_another_build_is_not_held_against_this_one() -> None:
