@@ -167,4 +167,4 @@ def test_ten_thousand_runs_are_judged_right(here: Path, capsys: pytest.CaptureFi
     rulings = json.loads((here / "out.json").read_text())["rulings"]
     assert (rulings[0]["name"], rulings[0]["against"]) == ("link.p1", ["run-4321"])
     assert rulings[1]["runs"][0] == "run-9960"  # the newest of link.p0
-    assert "1 of 250 runs on this build did not pass" in rulings[0]["why"]["detail"]
+    assert "1 of 250 runs of link.p1 on this build did not pass" in rulings[0]["why"]["detail"]
