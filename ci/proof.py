@@ -1,24 +1,31 @@
 """Every experiment on the correct target and on each of its defects: the proof that the harness can turn red.
 
 `python -m ci.proof [-n N] [--jobs J] [--only EXPERIMENT] [--results FILE] [--markdown FILE]`. Exit code 0 when every
-cell is as `ci/proof.yaml` says, each time. `-n 0 --results FILE` only shows what was seen before.
+cell is as `ci/proof.yaml` says, each time. `-n 0 --results FILE` only shows what was seen before. Ctrl-C (or
+SIGTERM) ends what runs, healed, starts nothing more, and shows the table of what was seen until then; exit code 130.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
+
+from chaos.errors import Exit
+from chaos.units import counted
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "ci" / "proof.yaml"
@@ -77,23 +84,62 @@ def judge(cell: Cell, code: int, verdict: dict[str, object] | None) -> tuple[boo
     return code == 1 and cell.expected in failing, said
 
 
-def run(cell: Cell, out: Path) -> Outcome:
+class Stopped(Exception):
+    """Nothing is to be run any more, or what ran was ended."""
+
+
+class Children:
+    """The runs of this moment, each in a session of its own: Ctrl-C at a terminal is for us, and they are told once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._alive: set[subprocess.Popen[str]] = set()
+        self._closed = False
+
+    def run(self, command: Sequence[str]) -> tuple[int, str]:
+        """Exit code and standard error; raises Stopped where it was not to begin, or not to go on."""
+        with self._lock:
+            if self._closed:
+                raise Stopped
+            child = subprocess.Popen(
+                command,
+                cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            )  # fmt: skip
+            self._alive.add(child)
+        _, said = child.communicate()
+        with self._lock:
+            self._alive.discard(child)
+            if self._closed:
+                raise Stopped
+        return child.returncode, said
+
+    def end(self) -> None:
+        """Ask all to heal and end; none begins after this."""
+        with self._lock:
+            self._closed = True
+            for child in self._alive:
+                child.terminate()
+
+
+def command(cell: Cell, out: Path) -> list[str]:
+    """What runs a cell."""
+    words = [sys.executable, "-m", "chaos", "run", f"experiments/{cell.experiment}.yaml", "-q", "--out", str(out)]
+    return words + cell.settings
+
+
+def run(cell: Cell, out: Path, children: Children) -> Outcome:
     """Run one cell once, in a new folder of its own below `out`."""
     out.mkdir(parents=True, exist_ok=True)
     out = Path(tempfile.mkdtemp(prefix=f"{Path(cell.experiment).name}-{cell.defect or 'correct'}-", dir=out))
-    command = [sys.executable, "-m", "chaos", "run", f"experiments/{cell.experiment}.yaml", "-q", "--out", str(out)]
     began = time.monotonic()
-    done = subprocess.run(
-        command + cell.settings,
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+    code, complaint = children.run(command(cell, out))
     seconds = time.monotonic() - began
     folder = next((p for p in out.iterdir() if p.is_dir() and not p.is_symlink()), None)
     path = folder / "verdict.json" if folder else None
     verdict = json.loads(path.read_text()) if path and path.exists() else None
-    good, said = judge(cell, done.returncode, verdict)
-    if verdict is None and done.stderr:
-        said += f": {done.stderr.strip().splitlines()[-1][:100]}"
+    good, said = judge(cell, code, verdict)
+    if verdict is None and complaint:
+        said += f": {complaint.strip().splitlines()[-1][:100]}"
     return Outcome(name(cell), good, said, seconds, str(folder))
 
 
@@ -139,6 +185,25 @@ def remembered(path: Path | None) -> list[Outcome]:
     return [Outcome(*json.loads(line)) for line in path.read_text().splitlines()]
 
 
+def run_all(chosen: Sequence[Cell], out: Path, jobs: int, take: Callable[[Cell, Outcome], None]) -> bool:
+    """Run each and hand on what it said, in order; whether Ctrl-C came before the last."""
+    children = Children()
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = deque((cell, pool.submit(run, cell, out, children)) for cell in chosen)
+        try:
+            while waiting:
+                outcome = waiting[0][1].result()
+                take(waiting.popleft()[0], outcome)
+        except KeyboardInterrupt:
+            children.end()
+            pool.shutdown(cancel_futures=True)  # waits for those that heal
+            for cell, future in waiting:  # one after the first may have been quicker
+                if not future.cancelled() and future.exception() is None:
+                    take(cell, future.result())
+            return True
+    return False
+
+
 def main() -> int:
     """Run the table, once after the other, and print it run by run."""
     parser = argparse.ArgumentParser(prog="proof", description=__doc__)
@@ -152,19 +217,27 @@ def main() -> int:
     chosen = [cell for cell in cells() if not call.only or {cell.experiment, name(cell)} & set(call.only)]
     began, outcomes = time.monotonic(), remembered(call.results)
     earlier = len(outcomes)
-    with ThreadPoolExecutor(call.jobs) as pool:
-        for cell, future in [(cell, pool.submit(run, cell, call.out)) for _ in range(call.n) for cell in chosen]:
-            outcomes.append(future.result())
-            told(cell, outcomes[-1])
-            if call.results:
-                with call.results.open("a") as file:
-                    file.write(json.dumps(outcomes[-1]) + "\n")
+
+    def take(cell: Cell, outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        told(cell, outcome)
+        if call.results:
+            with call.results.open("a") as file:
+                file.write(json.dumps(outcome) + "\n")
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
+            signal.signal(number, signal.default_int_handler)
+    stopped = run_all([cell for _ in range(call.n) for cell in chosen], call.out, call.jobs, take)
     if call.markdown:
         call.markdown.write_text(table(outcomes))
+    if stopped:
+        print(table(outcomes), end="")
     minutes, bad = (time.monotonic() - began) / 60, sum(not o.good for o in outcomes)
-    new = f"{len(outcomes) - earlier} runs in {minutes:.1f} minutes" + (f" and {earlier} before" if earlier else "")
-    print(f"{len({o.cell for o in outcomes})} cells, {new}; {bad} runs not as expected")
-    return 0 if outcomes and not bad else 1
+    before = f" and {earlier} before" if earlier else ""
+    new = f"{counted(len(outcomes) - earlier, 'run')} in {minutes:.1f} minutes{before}"
+    print(f"{counted(len({o.cell for o in outcomes}), 'cell')}, {new}; {counted(bad, 'run')} not as expected")
+    return Exit.INTERRUPTED if stopped else 0 if outcomes and not bad else 1
 
 
 if __name__ == "__main__":

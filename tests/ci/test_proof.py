@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,3 +116,43 @@ def test_earlier_runs_are_remembered(tmp_path: Path) -> None:
     assert remembered(None) == remembered(tmp_path / "none") == []
     (tmp_path / "seen").write_text('["control/correct", true, "pass", 3.5, "runs/x"]\n')
     assert remembered(tmp_path / "seen") == [Outcome("control/correct", True, "pass", 3.5, "runs/x")]
+
+
+STOPPED = """
+import signal, sys
+from ci import proof
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+child = "import os, sys, time; open(f'{sys.argv[1]}/pid', 'w').write(str(os.getpid())); time.sleep(float(sys.argv[2]))"
+
+def command(cell, out):
+    return [sys.executable, "-c", child, str(out), "0" if cell.defect is None else "60"]
+
+proof.command = command
+sys.exit(proof.main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_what_runs_starts_nothing_more_and_shows_what_was_seen(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    cells = ["--only", "kill_worker/correct", "--only", "kill_worker/optimizer-empty"]
+    words = ["-n", "2", *cells, "--out", str(tmp_path)]
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as proof:
+        deadline = time.monotonic() + 30
+        while len(pids := [p.read_text() for p in sorted(tmp_path.glob("*/pid"))]) < 2 or not all(pids):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        proof.send_signal(number)
+        said, _ = proof.communicate(timeout=30)
+    assert proof.returncode == 130
+    assert "| kill_worker | 1/1 | – | 0 s |" in said
+    assert "1 cell, 1 run in" in said
+    assert len(list(tmp_path.iterdir())) == 2, "the other two never began"
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)

@@ -11,7 +11,7 @@ import yaml
 
 from chaos.load import load_experiment
 from chaos.plan import plan
-from ci.proof import Cell, cells, run
+from ci.proof import Cell, Children, cells, run
 
 ROOT = Path(__file__).parents[3]
 FAMILY = ROOT / "targets" / "frameworks" / "dcp"
@@ -68,5 +68,5 @@ def test_the_readme_names_every_experiment() -> None:
 @pytest.mark.timeout(150)  # torch is imported by a process of its own, beside whatever else runs
 def test_the_optimizer_that_torch_leaves_empty_is_seen(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    outcome = run(Cell("frameworks/dcp_lazy_optimizer", None, "state-complete"), tmp_path)
+    outcome = run(Cell("frameworks/dcp_lazy_optimizer", None, "state-complete"), tmp_path, Children())
     assert outcome.good, outcome.said
