@@ -11,7 +11,7 @@ function filterChecks() {
     count += !row.hidden;
   }
   at("check-count").textContent = count === rows.length ? "" : `${count} of ${rows.length}`;
-  say(`${count} of ${rows.length} checks shown`);
+  say(`${count} of ${counted(rows.length, "check")} shown`);
 }
 
 function setOutcome(word) {

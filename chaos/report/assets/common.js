@@ -35,6 +35,10 @@ function number(value) {
   return Math.abs(value) >= 10000 ? value.toFixed(0) : String(Number(value.toPrecision(4)));
 }
 
+function counted(count, one) {
+  return `${count} ${one}${count === 1 ? "" : "s"}`;
+}
+
 // Copy, by whatever the browser allows; where it allows nothing, select it, so that a key does.
 async function copy(button) {
   const code = button.parentElement.querySelector("code");

@@ -22,7 +22,7 @@ function filterEvents() {
     (!evidence || DATA.cited[e[0]]) && words.every((word) => texts.get(e[0]).includes(word)));
   page = 0;
   showPage();
-  say(`${found.length} of ${DATA.events.length} events match`);
+  say(`${found.length} of ${counted(DATA.events.length, "event")} found`);
 }
 
 function showPage() {

@@ -6,7 +6,7 @@ function startPlots() {
   const own = painter(canvas, TOP + DATA.lanes.length * ROW + 18, drawLanes);
   steer(canvas, own, under);
   canvas.addEventListener("focus", () => { if (canvas.matches(":focus-visible") && !picked) stepTo(1); });
-  canvas.setAttribute("aria-label", `Members over time: ${DATA.lanes.length} lanes, ${DATA.bands.length} faults, ${DATA.marks.length} marked events; N and P go from event to event`);
+  canvas.setAttribute("aria-label", `Members over time: ${counted(DATA.lanes.length, "lane")}, ${counted(DATA.bands.length, "fault")}, ${counted(DATA.marks.length, "marked event")}; N and P go from event to event`);
   painter(at("legend"), 20, drawLegend);
   for (const chart of DATA.charts) addChart(chart, at("curves"));
   startToolbar();

@@ -211,6 +211,7 @@ def test_landmarks_headings_and_controls_are_named(open_page: Open, red_page: by
     for words in ("- banner", "- main", "- contentinfo", 'heading "Recovery contract" [level=2]', 'button "Keys (?)"',
                   'searchbox "Find"', 'combobox "Kind', 'img "Members over time', 'toolbar "Zoom"'):  # fmt: skip
         assert words in tree, words
+    assert " lanes, 1 fault, " in (page.locator("canvas#lanes").get_attribute("aria-label") or "")
     levels = [
         int(t[1])
         for t in page.evaluate(
