@@ -89,6 +89,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.path.pop(0)  # this folder, whose modules are nobody's business
+    gc.disable()  # nothing of an import is garbage, and looking for it takes a sixth of the time
     try:
         for name in sys.argv[2:]:
             importlib.import_module(name)
@@ -96,6 +97,7 @@ def main() -> None:
         channel.send(json.dumps({"failed": f"{type(error).__name__}: {error}"}).encode())
         return
     gc.freeze()  # what is shared with the members stays shared
+    gc.enable()
     channel.send(b"{}")
     request = serve(channel)
     os.environ.update(request["env"])
