@@ -32,6 +32,7 @@ LAYERS = {
     "selection": 1,
     "serving": 1,
     "statistics": 1,
+    "standstill": 1,
     "training": 1,
     "faults": 2,
     "drivers": 2,

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from chaos.api import Duration, Invariant
 from chaos.history import Event, History
-from chaos.training import Group, Struck, few, job_over, lineage, listed, standstill, strikes
+from chaos.standstill import standstill
+from chaos.training import Group, Struck, few, job_over, lineage, listed, strikes
 from chaos.verdict import Verdict, failed, passed, unknown
 
 

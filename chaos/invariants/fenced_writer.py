@@ -18,6 +18,9 @@ _RACE = 0.05
 class FencedWriter(Invariant, frozen=True, kw_only=True):
     """No write with a token below the highest epoch is accepted, and every re-formation raises the epoch.
 
+    Where epochs are issued (`epoch.issued`), no write and no group has one beyond them; where nobody tells of any, nor
+    of the `highest` that was known at a write, there is nothing to hold a token against, and the verdict is unknown.
+
     Two halves: the stale attempt was made, and it was refused. Without a stale write nothing was proved, and the
     verdict is unknown; with `attempt: any` a stale join or heartbeat that was refused is enough, with `optional`
     nothing is asked. Steps that a fenced-off rank still completes are lost work, no write.
@@ -31,6 +34,8 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
         issued: Event | None = None
         highest = 0
         accepted: list[int] = []
+        if invented := _invented(history):
+            return invented
         for event in history.of("epoch.issued", "lease.granted", "write.accepted"):
             if event.kind != "write.accepted":
                 if (event.get("epoch") or 0) > highest:
@@ -51,6 +56,8 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
             return unknown("nobody tried to write anything")
         if not accepted and history.first("checkpoint.committed"):
             return unknown("something was committed, but no accepted write is on record")
+        if accepted and not _told(history):
+            return unknown("nobody tells which epochs were issued, or known where was written", few(accepted))
         missing = {"required": not writes, "any": not writes and not others, "optional": False}[self.attempt]
         if missing:
             said = (
@@ -94,6 +101,30 @@ class FencedWriter(Invariant, frozen=True, kw_only=True):
                     (before.seq, group.seq),
                 )
         return None
+
+
+def _told(history: History) -> bool:
+    """Whether there is anything to hold a token against."""
+    issued = history.first("epoch.issued") or history.first("lease.granted")
+    return issued is not None or any(e.get("highest") is not None for e in history.of("write.accepted"))
+
+
+def _invented(history: History) -> Verdict | None:
+    """An epoch beyond all that were issued by then: who makes its own is fenced by nobody."""
+    issued = [e for e in history.of("epoch.issued", "lease.granted") if e.get("epoch") is not None]
+    if not history.first("epoch.issued"):
+        return None
+    for event in history.of("write.accepted", "group.formed"):
+        wrote = event.kind == "write.accepted"
+        epoch = event.get("token" if wrote else "epoch")
+        before = [e for e in issued if e.t < event.t + _RACE]
+        if epoch is None or epoch <= max((e.get("epoch") for e in before), default=0):
+            continue
+        what = f"{event.get('member') or 'somebody'} wrote {event.get('resource')}" if wrote else "a group was formed"
+        return failed(
+            f"{what} under epoch {epoch}, which nobody had issued", few([*(e.seq for e in before[-1:]), event.seq])
+        )
+    return None
 
 
 def _issued_again(history: History) -> Verdict | None:

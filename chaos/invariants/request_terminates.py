@@ -52,6 +52,8 @@ class RequestTerminates(Invariant, frozen=True, kw_only=True):
             return unknown(
                 f"{len(sent) - len(timed)} of {counted(len(sent), 'request')} had no deadline", few(bare.seqs())
             )
+        if sum(r.sent is not None for r in sent) < _TIMED * len(sent):
+            return unknown("nobody tells what was sent: a request that never ended would leave no trace")
         return self._asked(view, done)
 
     def _left_alone(self, view: Service, request: Request) -> str:

@@ -135,8 +135,22 @@ def _contradicts(request: Request) -> str:
         return f"was tried {sent.t - early[0].began:.2f} s before it was sent: two members have two clocks"
     if request.status == 200 and request.attempts and (late := request.attempts[-1].ended - completed.t) > _CLOCK:
         return f"was answered {late:.2f} s before its last attempt was over: two members have two clocks"
+    if denied := _denied(request):
+        return denied
     if other := [name for name in ASKED if _differ(sent, completed, name)]:
         return f"is another one when it ends: {listed(other)}"
+    return ""
+
+
+def _denied(request: Request) -> str:
+    """Where its client has an answer, and its router does not tell that of the attempt that must have given it."""
+    if request.status != 200 or not request.attempts or (request.fact("attempts") or 0) > len(request.attempts):
+        return ""
+    last, replica = max(request.attempts, key=lambda a: a.event.get("attempt") or 0), request.fact("replica")
+    if last.status != 200:
+        return f"was answered, and its last attempt is told to have failed with {last.status}"
+    if replica not in (None, last.replica):
+        return f"was answered by {replica}, and its last attempt is told to have been at {last.replica}"
     return ""
 
 

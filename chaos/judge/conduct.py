@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from chaos.history import Event, History
 from chaos.judge.contract import Contract, Planned
 from chaos.result import Check, Kind, Need, Recovery
-from chaos.training import cut_off, few, listed, standstill
+from chaos.standstill import standstill
+from chaos.training import cut_off, few, lineage, listed
 from chaos.units import counted
 from chaos.verdict import Verdict, failed, passed, unknown
 
@@ -127,7 +128,10 @@ def _done(history: History) -> Verdict:
             return failed(f"the load was over after {lasted:.1f} of {wanted:g} s", (load.seq, over.seq))
     if begun is not None and done is not None:
         wanted, reached = begun.get("steps"), done.get("step")
-        if None not in (wanted, reached) and reached < wanted:
+        shown = max((e.step for e in lineage(history).lasting), default=0) if reached is None else reached
+        if wanted is not None and reached is None and shown < wanted:
+            return unknown(f"nobody tells at which of {wanted} steps the job was completed", (done.seq, finished.seq))
+        if wanted is not None and shown < wanted:
             return failed(f"the job was completed at step {reached} of {wanted}", (done.seq, finished.seq))
     return passed("the target ended by itself with its job done", sorted(e.seq for e in (done, finished) if e))
 

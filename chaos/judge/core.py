@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from chaos.api import Invariant
 from chaos.errors import Exit
 from chaos.history import History
-from chaos.judge import books, budget, conduct, hypotheses, serving
+from chaos.judge import books, budget, clocks, conduct, hypotheses, serving, steps
 from chaos.judge.contract import Contract
 from chaos.judge.efficiency import efficiency
 from chaos.judge.neighbours import WORTH_A_WORD, others
@@ -49,6 +49,8 @@ def _judge(contract: Contract, history: History, invariants: Sequence[tuple[str,
         *conduct.checks(contract, history),
         *conduct.unprovoked(recoveries),
         *conduct.blind(contract, history),
+        *clocks.checks(history),
+        *steps.checks(history),
         *(books.checks(history) if served else ()),
         *hypotheses.checks(contract, history, view),
         *budgets(contract.budget, history, recoveries),

@@ -84,6 +84,24 @@ class TestFencedWriter:
         tape.add("write.accepted", "store", resource="x", op="put", member="m")
         assert "without any token" in FENCE.check(tape.history).reason
 
+    def test_an_epoch_that_nobody_issued_fails(self) -> None:
+        tape = killed_and_restarted()
+        late = self.write(tape, "write.accepted", 9, highest=9)
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "under epoch 9, which nobody had issued" in verdict.reason
+        assert late in verdict.evidence
+        tape = killed_and_restarted().drop(lambda e: e.kind == "epoch.issued" and e.get("epoch") == 2)
+        assert FENCE.check(tape.history).outcome is Outcome.FAIL
+
+    def test_without_an_epoch_that_was_issued_or_known_nothing_can_be_held_against_a_token(self) -> None:
+        tape = killed_and_restarted().drop(lambda e: e.kind in ("epoch.issued", "write.accepted"))
+        self.write(tape, "write.accepted", 2, highest=None)
+        self.write(tape, "write.rejected", 1, reason="stale-epoch")
+        verdict = FENCE.check(tape.history)
+        assert verdict.outcome is Outcome.UNKNOWN
+        assert "nobody tells which epochs were issued" in verdict.reason
+
     def test_without_a_stale_write_the_fence_was_not_tested(self) -> None:
         tape = killed_and_restarted()
         assert FENCE.check(tape.history).outcome is Outcome.UNKNOWN

@@ -39,7 +39,8 @@ class Tape:
         """Record one event; its number."""
         self.t += 0.001
         self.count += 1
-        self.events.append(Event(self.count, self.t if at is None else at, 1e9 + self.t, source, kind, data))
+        t = self.t if at is None else at
+        self.events.append(Event(self.count, t, 1e9 + max(self.t, t), source, kind, data))
         return self.count
 
     def drop(self, when: Callable[[Event], bool]) -> Self:

@@ -451,7 +451,8 @@ class TestRun:
     @pytest.mark.parametrize(
         ("events", "outcome"),
         [
-            ([("job.completed", {}), ("target.finished", {"code": 0})], Outcome.PASS),
+            ([("job.completed", {"step": 60}), ("target.finished", {"code": 0})], Outcome.PASS),
+            ([("job.completed", {}), ("target.finished", {"code": 0})], Outcome.UNKNOWN),
             ([("target.finished", {"code": 0})], Outcome.FAIL),
             ([("job.failed", {"reason": "too few nodes"}), ("target.finished", {"code": 1})], Outcome.FAIL),
             ([("target.finished", {"code": -9})], Outcome.FAIL),

@@ -322,6 +322,28 @@ def most_have_no_deadline(events: Events) -> Events:
 
 
 @lie()
+def nobody_tells_what_was_sent(events: Events) -> Events:
+    return [e for e in events if e.kind != "request.sent"]
+
+
+@lie()
+def the_router_tells_of_failures_that_were_answers(events: Events) -> Events:
+    answered = {e.get("id") for e in after(events, status=200, what="rank")}
+    return changed(events, lambda e: e.kind == "attempt.completed" and e.get("id") in answered, status=500)
+
+
+@lie()
+def the_router_tells_of_another_replica_than_answered(events: Events) -> Events:
+    one = next(after(events, replica="replica-0", attempts=1)).get("id")
+    return changed(events, lambda e: e.kind == "attempt.completed" and e.get("id") == one, replica="replica-2")
+
+
+@lie("unbroken-stream")
+def a_copy_is_not_used(events: Events) -> Events:
+    return changed(events, lambda e: e.kind == "session.resumed", computed=60)
+
+
+@lie()
 def half_of_what_was_sent_is_not_told(events: Events) -> Events:
     return without(events, {e.get("id") for e in list(after(events))[::2]}, "request.sent")
 
