@@ -16,6 +16,7 @@ from chaos.report import contract, summary
 from chaos.report.charts import charts
 from chaos.report.drawing import timeline
 from chaos.report.episodes import Episode, episodes
+from chaos.report.glossary import glossary
 from chaos.report.junit import events_at
 from chaos.report.lines import describe, details, shorten
 from chaos.report.picture import picture
@@ -89,6 +90,7 @@ def encode(result: Result, history: History, background: Background) -> bytes:
         schedule=background.schedule,
         replay=background.replay,
         environment=_environment(history.first("run.started")),
+        glossary=glossary(history),
     )  # fmt: skip
 
 
