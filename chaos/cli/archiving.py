@@ -71,6 +71,8 @@ def gather(runs: Path, archive: Archive) -> Iterator[Evidence | Skipped]:
 def evidence_of(folder: Path, result: Result, history: History) -> Evidence:
     """The evidence of a judged folder; ValueError where its record does not say which build was tested, and by which
     contract it is to be judged. A record that does not end with the digest of itself did not end."""
+    if not len(history):
+        raise ValueError("the record holds nothing")
     if not history[0].get("contract"):
         raise ValueError("the record does not say by what contract the run was begun")
     ended = history.last(LAST)

@@ -16,7 +16,7 @@ from chaos.report.panels import Panel, panels
 from chaos.report.picture import chart_of
 from chaos.report.render import page
 from chaos.report.story import Story, Told, story
-from chaos.result import Result
+from chaos.result import Kind, Result
 from chaos.verdict import Outcome
 
 _CHARTS = 12
@@ -73,7 +73,7 @@ def encode(first: Side, second: Side) -> bytes:
     return page(
         "compare.html.j2", styles=("base", "index"), scripts=_SCRIPTS,
         data=overlaid(first.history, second.history), halves=halves, terms=tuple(terms(first.result, second.result)),
-        changed=changed, same=len({(c.kind, c.name) for c in first.result.checks}) - len(changed),
+        changed=changed, same=_same_in(first.result, second.result),
         title=first.result.title or first.result.experiment, others=first.result.experiment != second.result.experiment,
     )  # fmt: skip
 
@@ -127,6 +127,15 @@ def difference(first: float | None, second: float | None, unit: str) -> tuple[st
     share = f" ({more / first * 100:+.0f} %)".replace("-", "−") if first and unit != "%" else ""
     chance = abs(more) <= _CHANCE * max(abs(first), abs(second))
     return f"{'+' if more > 0 else '−'}{amount(abs(more), unit)}{share}", "" if chance else _MOODS[more > 0]
+
+
+def _outcomes(result: Result) -> set[tuple[Kind, str, Outcome]]:
+    return {(c.kind, c.name, c.verdict.outcome) for c in result.checks}
+
+
+def _same_in(first: Result, second: Result) -> int:
+    """How many checks say the same in both."""
+    return len(_outcomes(first) & _outcomes(second))
 
 
 def changes(first: Result, second: Result) -> Iterator[Changed]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -89,12 +89,12 @@ def lanes(history: History, columns: int = 400, most: int = _MOST_SHAPES) -> tup
     tracks = {_HARNESS: _Track(_HARNESS)}
     for event in history.of(*_WATCHED):
         _follow(tracks, event)
-    marked, width = history.of(*_MARKED), end / columns
-    while len(marks := _marks(tracks, marked, width)) > most:
-        width *= 2
-    busy = {where for where, _ in marks}
+    marked = history.of(*_MARKED)
+    busy = {_lane_of(tracks, event) for event in marked}
     shown = sorted(tracks.values(), key=lambda track: (track.name != _HARNESS, track.name not in busy))[:_MOST_LANES]
-    spans = _thinned({track.name: track.finish(end) for track in shown}, end / columns, most)
+    names = {track.name for track in shown}
+    marks = _marks([(where, e) for e in marked if (where := _lane_of(tracks, e)) in names], end, columns, most)
+    spans = _thinned({track.name: track.finish(end) for track in shown}, end, columns, most)
     found = tuple(
         Lane(t.name, t.role, t.node, spans[t.name], tuple(m for where, m in marks if where == t.name))
         for t in tracks.values()
@@ -103,9 +103,10 @@ def lanes(history: History, columns: int = 400, most: int = _MOST_SHAPES) -> tup
     return found, len(tracks) - len(found)
 
 
-def _thinned(spans: dict[str, list[Span]], width: float, most: int) -> dict[str, tuple[Span, ...]]:
-    """Of stretches shorter than `width` (doubled until all fit) one of each state a spot."""
-    while sum(map(len, spans.values())) > most:
+def _thinned(spans: dict[str, list[Span]], end: float, columns: int, most: int) -> dict[str, tuple[Span, ...]]:
+    """Of stretches shorter than a column (made wider until all fit) one of each state a spot."""
+    width = end / columns
+    while sum(map(len, spans.values())) > most and width < 2 * end:
         spans = {
             name: list(
                 {(s.state, int(s.begin / width), s.begin if s.end - s.begin > width else 0): s for s in of}.values()
@@ -194,12 +195,25 @@ def _band(landed: Event, end: float, *, healed: bool, nodes: Mapping[str, str]) 
     )
 
 
-def _marks(tracks: dict[str, _Track], marked: Iterable[Event], width: float) -> list[tuple[str, Mark]]:
+def _lane_of(tracks: Mapping[str, _Track], event: Event) -> str:
+    where = str(event.get("member")) if event.kind == "member.exited" else event.source
+    return where if where in tracks else _HARNESS
+
+
+def _marks(marked: Sequence[tuple[str, Event]], end: float, columns: int, most: int) -> list[tuple[str, Mark]]:
     """The key events with their lane, one mark for all of a kind that fall on the same spot."""
+    width = end / columns
+    while len(spots := _spots(marked, width)) > most and width < end:
+        width *= 2
+    first = list(spots.items())[:most]
+    return [(where, Mark(e.t, e.seq, kind, describe(e), count)) for (where, kind, _), (e, count) in first]
+
+
+def _spots(marked: Iterable[tuple[str, Event]], width: float) -> dict[tuple[str, str, int], tuple[Event, int]]:
+    """The first event of each kind on each spot of a lane, and how many there are."""
     spots: dict[tuple[str, str, int], tuple[Event, int]] = {}
-    for event in marked:
-        where = str(event.get("member")) if event.kind == "member.exited" else event.source
-        spot = (where if where in tracks else _HARNESS, event.kind, int(event.t / width))
+    for where, event in marked:
+        spot = where, event.kind, int(event.t / width)
         first, count = spots.get(spot, (event, 0))
         spots[spot] = (first, count + 1)
-    return [(where, Mark(e.t, e.seq, kind, describe(e), count)) for (where, kind, _), (e, count) in spots.items()]
+    return spots

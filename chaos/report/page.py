@@ -5,8 +5,9 @@ With its script it zooms, filters and links; without it, and on paper, it still 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from html import escape
 from typing import Any, NamedTuple
 
 import msgspec
@@ -27,7 +28,11 @@ from chaos.result import Check, Kind, Result
 STYLES = ("base", "report")
 SCRIPTS = ("common", "theme", "select", "axis", "paint", "lanes", "curves", "plots", "events", "checks", "keys", "go")
 
-_LINKED = 40  # events of one check that are linked
+_LINKED, _FEW = 40, 6  # events of one check that are linked; where there are too many checks
+_FRAME, _LINK = 400, 60  # bytes of a row, and of a link
+_ROOM = 300_000  # bytes for the checks; the worst come first
+_UNDONE = 40  # things to undo by hand that are told one by one
+_REASON = 1500  # characters of a check's reason
 _ROWS = 250  # of the table on paper and without script, evidence before anything else
 
 
@@ -53,6 +58,7 @@ class Cited(NamedTuple):
 
     check: Check
     number: int
+    why: str
     linked: tuple[int, ...]  # numbers of events that lead there
     more: int
 
@@ -66,7 +72,6 @@ def encode(result: Result, history: History, background: Background) -> bytes:
     bounds = _bounds(result.checks)
     found = episodes(result, line.end)
     drawn = picture(history, wanted, bounds)
-    links = {c.check.name: c.number for c in checks}
     lead = decisive(result)
     return page(
         "page.html.j2", styles=STYLES, scripts=SCRIPTS,
@@ -75,11 +80,13 @@ def encode(result: Result, history: History, background: Background) -> bytes:
         when="" if result.started is None else f"{datetime.fromtimestamp(result.started, UTC):%Y-%m-%d %H:%M:%S} UTC",
         about=_about(history),
         story=story(result, history, Told(background.notes, background.promises, background.replay)),
-        lead=links.get(lead.name) if lead else None,
+        lead=next((c.number for c in checks if c.check is lead), None),
         promises={name: " ".join(text.split()) for name, text in background.promises.items()},
         episodes=found,
         others=[summary.episode(r) for r in result.recoveries if all(r is not e.recovery for e in found)],
         checks=checks,
+        unlisted=_outcomes(list(contract.ordered(result))[len(checks) :]),
+        undo=[shorten(line, _REASON) for line in result.undo[:_UNDONE]],
         counts=_outcomes(result.checks),
         timeline=line,
         charts=charts(history, line, bounds),
@@ -108,10 +115,16 @@ def _about(history: History) -> str:
     return " · ".join(filter(None, parts))
 
 
-def _cited(result: Result) -> Iterable[Cited]:
+def _cited(result: Result) -> Iterator[Cited]:
+    """The checks, as many as there is room for: with all their links, then with a few, then none any more."""
+    room = _ROOM
     for number, check in enumerate(contract.ordered(result)):
-        seqs = check.verdict.evidence
-        yield Cited(check, number, seqs[:_LINKED], max(len(seqs) - _LINKED, 0))
+        seqs, why = check.verdict.evidence, shorten(check.verdict.reason, _REASON)
+        linked = seqs[: _LINKED if room > _ROOM // 2 else _FEW]
+        room -= _FRAME + len(escape(why + shorten(check.name, 200)).encode()) + _LINK * len(linked)
+        if room < 0:
+            return
+        yield Cited(check, number, why, linked, len(seqs) - len(linked))
 
 
 def _citations(checks: Iterable[Cited]) -> dict[int, list[int]]:

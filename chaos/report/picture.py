@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from chaos.history import Event, History
 from chaos.report.charts import CHARTS
 from chaos.report.curves import Curve, curves
@@ -134,7 +136,7 @@ def chosen(history: History, wanted: Iterable[int]) -> tuple[list[tuple[int, str
         if seq in rows or not 0 <= seq < len(history):
             continue
         row = _row(history[seq])
-        room -= len(row[1].encode()) + len(row[2].encode()) + 40
+        room -= len(msgspec.json.encode(row)) + 30
         if room < 0:
             break
         rows[seq] = row

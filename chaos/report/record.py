@@ -47,7 +47,8 @@ def read(path: Path) -> Result:
 def _plain(value: Any) -> Any:
     """Structs as mappings with all their fields: a key that comes and goes is no contract."""
     if isinstance(value, msgspec.Struct):
-        return {field.encode_name: _plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return {encoded: _plain(getattr(value, name)) for encoded, name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

@@ -56,14 +56,17 @@ def test_what_is_no_run_is_told_with_its_reason(tmp_path: Path) -> None:
     (old / "journal.jsonl").write_bytes(lines[0].replace(b'"build"', b'"b"') + b"".join(lines[1:-1]))
     (torn / "journal.jsonl").write_bytes(b"x\n")
     (forged / "contract.json").write_bytes(msgspec.json.encode({"experiment": "e"}))
+    empty = ran(tmp_path, "4")
+    (empty / "journal.jsonl").write_bytes(b"")
     (tmp_path / "latest").symlink_to("1")
     with Archive(tmp_path / NAME, write=True) as archive:
         skipped = {s.folder.name: s.reason for s in gather(tmp_path, archive) if isinstance(s, Skipped)}
         assert archive.known() == frozenset()
-    assert skipped.keys() == {"1", "2", "3"}
+    assert skipped.keys() == {"1", "2", "3", "4"}
     assert "which build" in skipped["1"]
     assert "not an event" in skipped["2"]
     assert "title" in skipped["3"]
+    assert skipped["4"] == "the record holds nothing"
 
 
 def test_a_journal_that_was_changed_is_noticed(tmp_path: Path) -> None:

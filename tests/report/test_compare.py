@@ -67,6 +67,13 @@ def test_checks_that_changed_are_told_and_the_others_counted(events: list[Event]
     assert list(changes(one, one)) == []
 
 
+def test_checks_that_only_one_run_has_are_not_taken_from_those_that_say_the_same(events: list[Event]) -> None:
+    one = result_of(events)
+    two = result_of(events, *(check(f"new {n}", Kind.RUN, passed("x", [1])) for n in range(9)))
+    page = Tree(encode(Side("a", "", one, History(events)), Side("b", "", two, History(events))))
+    assert f"{len(one.checks)} checks say the same in both" in page.text
+
+
 def test_curves_lie_over_each_other_with_the_fault_at_zero() -> None:
     first = partition_run()
     later = [msgspec.structs.replace(e, t=e.t + (5.0 if e.t > 1 else 0.0)) for e in first]

@@ -134,3 +134,15 @@ def test_an_empty_history_has_no_members() -> None:
     assert [lane.name for lane in found] == ["harness"]
     assert hidden == 0
     assert bands(History()) == ()
+
+
+def test_more_members_than_marks_are_drawn_all_the_same() -> None:
+    tell = Script()
+    for i in range(700):
+        tell(0.0, f"w{i}", "member.started", member=f"w{i}", pid=i)
+        tell(1.0 + i / 1000, f"w{i}", "failure.detected", member="x")
+        tell(2.0 + i / 1000, "harness", "member.exited", member=f"w{i}", pid=i, code=1)
+    tell(3.0, "harness", "run.ended")
+    found, more = lanes(History(tell.events), 300, 100)
+    assert len(found) + more == 701
+    assert sum(len(one.marks) for one in found) == 100

@@ -14,7 +14,7 @@ from chaos.errors import Exit
 from chaos.history import Event, History
 from chaos.report.page import Background, encode
 from chaos.result import Kind, Result
-from chaos.verdict import Outcome, failed
+from chaos.verdict import Outcome, failed, passed
 
 from .scripted import Script, check, partition_run, result_of
 
@@ -201,6 +201,31 @@ def test_a_check_is_found_from_the_event_that_shows_it(red: Result, history: His
     ids = [a["id"] for tag, a in tree.elements if tag == "tr" and "id" in a]
     assert ids[number] == f"c{number}"
     assert "fail" in [a["data-outcome"] for tag, a in tree.elements if a.get("id") == f"c{number}"]
+
+
+def test_more_checks_and_faults_to_undo_than_there_is_room_for_are_counted(events: list[Event]) -> None:
+    many = [check(f"p{n}", Kind.RUN, passed("x" * 3000, range(90))) for n in range(3000)]
+    bad = [check(f"b{n}", Kind.RUN, failed("y" * 3000, range(90))) for n in range(5)]
+    undone = tuple(f"undo {n} " + "z" * 3000 for n in range(1000))
+    result = msgspec.structs.replace(result_of(events, *many, *bad, outcome=Outcome.FAIL), undo=undone)
+    page = encode(result, History(events), Background())
+    assert len(page) < 1_500_000
+    tree = Tree(page)
+    rows = [a for tag, a in tree.elements if tag == "tr" and "data-outcome" in a]
+    assert [a["data-outcome"] for a in rows[:6]] == ["fail"] * 5 + ["pass"]
+    assert f"{len(result.checks) - len(rows)} more pass" in " ".join(tree.text.split())
+    assert "And 960 more things" in " ".join(tree.text.split())
+
+
+def test_two_checks_of_one_name_are_not_taken_for_each_other(events: list[Event]) -> None:
+    bad = check("fenced-writer", Kind.INVARIANT, failed("it was not", [3]))
+    good = check("fenced-writer", Kind.HYPOTHESIS, passed("it was", [3]))
+    result = msgspec.structs.replace(result_of(events), checks=(good, bad), outcome=Outcome.FAIL, exit=Exit.FAIL)
+    tree = Tree(encode(result, History(events), Background(promises={"fenced-writer": "PROMISED"})))
+    (link, *_) = tree.with_class("to-check")
+    target = next(a for tag, a in tree.elements if tag == "tr" and f"#{a.get('id')}" == link[1]["href"])
+    assert target["data-outcome"] == "fail"
+    assert len(tree.with_class("promise")) == 1
 
 
 @pytest.mark.slow

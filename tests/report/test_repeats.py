@@ -36,6 +36,13 @@ def test_every_run_is_a_point_that_leads_to_its_report() -> None:
     assert "3 of 3 runs passed" in tree.text
 
 
+def test_a_run_without_a_report_is_a_point_in_the_colour_of_its_verdict_too() -> None:
+    bare = [run._replace(link="") for run in runs(3.0, 4.0)]
+    bare[1] = bare[1]._replace(result=msgspec.structs.replace(bare[1].result, outcome=Outcome.FAIL))
+    groups = [a["class"] for tag, a in page(bare).elements if tag == "g"]
+    assert {"pass", "fail"} == set(groups)
+
+
 def test_points_box_and_budget_lie_on_one_scale() -> None:
     total = next(s for s in strips(runs(*(float(i) for i in range(10, 21)))) if s.name == "rto.total")
     xs = [dot.x for dot in total.dots]
