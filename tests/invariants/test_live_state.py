@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from judge.histories import Tape
 
@@ -67,6 +68,23 @@ def test_live_state_behind_the_newest_checkpoint_is_an_old_one() -> None:
     verdict = NewestGoodRestored().check(leave_and_rejoin(step=15).history)
     assert verdict.outcome is Outcome.FAIL
     assert "epoch 2 went on from step 15 though generation 1 (step 20) was committed" in verdict.reason
+
+
+def test_ranks_that_hold_another_step_than_their_group_goes_on_from_are_found() -> None:
+    tape = leave_and_rejoin()
+    tape.events = [
+        msgspec.structs.replace(e, data={**e.data, "step": 20}) if e.kind == "state.resumed" else e for e in tape.events
+    ]
+    verdict = NewestGoodRestored().check(tape.history)
+    assert verdict.outcome is Outcome.FAIL
+    assert "held after step 29, and rank 0 held that after step 20" in verdict.reason
+
+
+def test_live_state_of_which_its_ranks_say_nothing_is_unknown() -> None:
+    tape = leave_and_rejoin().drop(lambda e: e.kind == "state.resumed" and e.get("rank") == 1 and e.get("epoch") == 2)
+    verdict = NewestGoodRestored().check(tape.history)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "nobody knows what the ranks 1 of epoch 2 went on with" in verdict.reason
 
 
 def test_a_replica_that_rejoins_with_another_schedule_disagrees() -> None:
