@@ -25,6 +25,7 @@ STALE_KV_ACCEPTED: Final = "stale-kv-accepted"  # fenced-session
 STALE_KV_HIDDEN: Final = "stale-kv-hidden"  # fenced-session
 COPY_NOT_USED: Final = "copy-not-used"  # unbroken-stream
 TOKENS_REPEATED_AFTER_RESUME: Final = "tokens-repeated-after-resume"  # unbroken-stream
+UNSAVED_STREAM_ENDS: Final = "unsaved-stream-ends"  # unbroken-stream
 FEATURES_NOT_CHECKED: Final = "features-not-checked"  # no-wrong-answer
 FEATURES_NEVER_DEGRADE: Final = "features-never-degrade"  # shed-not-amplify, serving.availability
 
@@ -57,6 +58,7 @@ DEFECTS: Final = {
     STALE_KV_HIDDEN: "the same, and who keeps the session says that it knows of nobody newer",
     COPY_NOT_USED: "a session that comes back from where it was kept is computed anew all the same, and nobody says so",
     TOKENS_REPEATED_AFTER_RESUME: "a session that goes on elsewhere says its last token again",
+    UNSAVED_STREAM_ENDS: "a session that cannot be saved says nothing more",
     FEATURES_NOT_CHECKED: "what the store gives for features is taken as it is",
     FEATURES_NEVER_DEGRADE: "every feature is waited for as long as the critical ones",
     IGNORES_HEALTH: "the router sends requests to any replica, whatever it knows of it",

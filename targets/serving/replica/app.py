@@ -66,7 +66,8 @@ class Replica:
         tiers = Tiers(settings, self._reader, self.breaker, Moves(self._moved))
         self.admission = Admission(settings.workers, settings.replica_queue)
         every = settings.kv_every if settings.failover == "checkpoint" else 1
-        keeper = Keeper(self._way(), every, self.engine, self.name, self.log)
+        insists = defects.active(settings, defects.UNSAVED_STREAM_ENDS)
+        keeper = Keeper(self._way(), every, self.engine, self.name, self.log, insists=insists)
         turns = Turns(settings, self.name, self.engine, self.sessions, keeper)
         self.generation = Generation(self.name, self.shelf, turns, settings.workers + settings.replica_queue)
         ranking = Ranking(settings, self.name, self.engine, self.shelf, tiers, self.admission, self.tracing)

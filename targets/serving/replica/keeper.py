@@ -16,8 +16,11 @@ from targets.serving.replica.state import State, put, take
 class Keeper:
     """One way of saving, for all sessions of this replica."""
 
-    def __init__(self, way: Way, every: int, engine: Engine, replica: str, log: Log) -> None:
+    def __init__(
+        self, way: Way, every: int, engine: Engine, replica: str, log: Log, *, insists: bool = False
+    ) -> None:
         self._way, self._every, self._engine = way, max(every, 1), engine
+        self._insists = insists
         self._replica, self._log = replica, log
         self._keeps = not isinstance(way, Lose)
 
@@ -70,7 +73,10 @@ class Keeper:
             inside.emit("write.rejected", **facts, token=session.token, highest=fenced.highest, reason="stale-epoch")
             raise
         except (*FAILURES, Incomplete) as error:
-            self._log.warning("a session could not be saved", session=session.id, reason=type(error).__name__)
+            if self._insists:
+                raise
+            with inside.recovery_path("session.unkept"):
+                self._log.warning("a session could not be saved", session=session.id, reason=type(error).__name__)
             return
         session.saved = session.fed
         inside.emit(

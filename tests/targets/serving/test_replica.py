@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis.exceptions import OutOfMemoryError
 
 from chaos import inside
 from targets.serving.models import features
 from targets.serving.models.golden import golden_rank, golden_tokens, same_scores
 from targets.serving.replica.app import Replica
+from targets.serving.replica.saving import InStore, Kept
 from targets.serving.settings import Settings
 
 from .replica import FAST, Stack, run, until
@@ -163,6 +165,22 @@ def test_by_a_deliberate_bug_a_copy_is_found_and_not_used(
         assert resumed["computed"] == len(PROMPTS[0]) + 6 + len(PROMPTS[1])
 
     run(tmp_path, scenario, replicas=2, defect="copy-not-used")
+
+
+@pytest.mark.parametrize("defect", ["none", "unsaved-stream-ends"])
+def test_a_session_that_cannot_be_saved_goes_on_unkept_and_by_a_deliberate_bug_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, defect: str, events: list[tuple[str, dict[str, Any]]]
+) -> None:
+    async def refused(*_: object) -> Kept:
+        raise OutOfMemoryError("command not allowed when used memory > 'maxmemory'.")
+
+    async def scenario(stack: Stack) -> None:
+        monkeypatch.setattr(InStore, "save", refused)
+        said, _ = await stack.generate(0, **turn(0))
+        assert said == (list(enumerate(golden(1))) if defect == "none" else 500)
+        assert not any(kind == "kv.written" for kind, _ in events)
+
+    run(tmp_path, scenario, failover="external", defect=defect)
 
 
 @pytest.mark.parametrize(("defect", "left"), [("none", 0), ("kv-not-freed", 1)])
