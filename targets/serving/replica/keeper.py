@@ -16,9 +16,7 @@ from targets.serving.replica.state import State, put, take
 class Keeper:
     """One way of saving, for all sessions of this replica."""
 
-    def __init__(
-        self, way: Way, every: int, engine: Engine, replica: str, log: Log, *, insists: bool = False
-    ) -> None:
+    def __init__(self, way: Way, every: int, engine: Engine, replica: str, log: Log, *, insists: bool = False) -> None:
         self._way, self._every, self._engine = way, max(every, 1), engine
         self._insists = insists
         self._replica, self._log = replica, log
