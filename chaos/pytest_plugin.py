@@ -69,9 +69,12 @@ def _looks_like_one(path: Path) -> bool:
         return False
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         return True
-    return isinstance(root, yaml.MappingNode) and {"target", "method"} <= {key.value for key, _ in root.value}
+    if not isinstance(root, yaml.MappingNode):
+        return False
+    # A key of somebody else's file may be a list or a mapping.
+    return {"target", "method"} <= {key.value for key, _ in root.value if isinstance(key, yaml.ScalarNode)}
 
 
 class ExperimentFile(pytest.File):

@@ -97,6 +97,13 @@ def test_a_mistake_in_an_experiment_is_an_error_with_its_place(place: Path) -> N
 
 
 @pytest.mark.slow
+def test_somebody_elses_yaml_may_have_any_keys(place: Path) -> None:
+    passing(place / "green.yaml")
+    (place / "other.yaml").write_text("? [target, method]\n: x\n")
+    assert "1 test collected" in suite(place, "--chaos", "--co").stdout
+
+
+@pytest.mark.slow
 def test_a_file_that_is_named_is_taken_for_an_experiment(place: Path) -> None:
     (place / "typo.yaml").write_text("target: target.yaml\nmethud: []\n")
     done = suite(place, "--chaos", "typo.yaml")

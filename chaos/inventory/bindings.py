@@ -23,6 +23,7 @@ class Bindings:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        self._bases: dict[tuple[Module, ast.ClassDef], list[tuple[Module, ast.AST]]] | None = None
 
     def of(self, node: ast.Name | ast.Attribute, module: Module) -> list[Bound] | None:
         """All of them; none for a parameter, None for what is no name of the sources."""
@@ -64,13 +65,35 @@ class Bindings:
             return self._attribute(owner, module)
         if isinstance(owner, ast.Name) and owner.id in ("self", "cls"):
             cls = module.class_around(node)
-            return _kept(module, cls, node.attr) if cls is not None else None
+            return self._inherited(module, cls, node.attr) if cls is not None else None
         found = self._program.defined(owner, module)
         if found is not None and isinstance(found[1], ast.ClassDef):
             return _kept(found[0], found[1], node.attr)
         if isinstance(owner, ast.Name) and owner.id in module.imports:
             return self._elsewhere(f"{module.imports[owner.id]}.{node.attr}", module)
         return None
+
+    def _inherited(self, module: Module, cls: ast.ClassDef, name: str) -> list[Bound] | None:
+        """What `self.NAME` can be in a method of a class: an object may be of any class that is built on it."""
+        found: list[Bound] = []
+        for home, each in self._family(module, cls):
+            found += _kept(home, each, name) or ()
+        return found or None
+
+    def _family(self, module: Module, cls: ast.ClassDef) -> list[tuple[Module, ast.ClassDef]]:
+        """A class, what it is built on, and what is built on it."""
+        if self._bases is None:
+            classes = [(m, n) for m in self._program.modules for n in m.nodes if isinstance(n, ast.ClassDef)]
+            self._bases = {
+                (home, one): [found for base in one.bases if (found := self._program.defined(base, home)) is not None]
+                for home, one in classes
+            }
+        up, down = [(module, cls)], [(module, cls)]
+        for one in up:
+            up += [(m, n) for m, n in self._bases.get(one, ()) if isinstance(n, ast.ClassDef) and (m, n) not in up]
+        for one in down:
+            down += [heir for heir, bases in self._bases.items() if one in bases and heir not in down]
+        return [*up, *down[1:]]
 
     def _elsewhere(self, dotted: str, module: Module) -> list[Bound] | None:
         """A constant of another file."""

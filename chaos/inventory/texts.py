@@ -123,6 +123,13 @@ class Resolver:
         owner = self._parameter(node, here.module)
         if owner is not None and isinstance(node, ast.Name):
             found.append(self._handed(owner, node.id, here))
+        home = _home(node, here.module)
+        if isinstance(home, ast.Lambda) and isinstance(node, ast.Name) and node.id in parameters(home):
+            found.append(_gap(node, here, "is handed to a `lambda`: which names it is given cannot be told"))
+        for change in self._bindings.filled(node, here.module):
+            own = isinstance(node, ast.Attribute) or _scope(change, here.module) is home
+            if isinstance(change, ast.AugAssign) and own:
+                found.append(_gap(change, here))
         return _sum(found)
 
     def _parameter(self, node: ast.expr, module: Module) -> Function | None:
@@ -228,6 +235,16 @@ class Resolver:
 
 def _scope(node: ast.AST, module: Module) -> ast.AST | None:
     return next(module.functions_around(node), None)
+
+
+def _home(node: ast.expr, module: Module) -> ast.AST | None:
+    """The function in which a name is given its values; None for the file, and for what is no bare name."""
+    for function in module.functions_around(node) if isinstance(node, ast.Name) else ():
+        if isinstance(node, ast.Name) and (
+            node.id in parameters(function) or module.assigned(node.id, function) or module.walked(node.id, function)
+        ):
+            return function
+    return None
 
 
 def _sum(found: Iterable[Texts]) -> Texts:

@@ -95,6 +95,13 @@ def test_a_name_is_followed_to_where_it_is_written(take: Take, source: str, expe
             "    def enter(self):\n        recovery_path(self._name)\nP('a.b')\nP('a.c')",
             ["a.b", "a.c"],
         ),
+        (
+            "class P:\n    path = 'a.b'\n    def enter(self):\n        recovery_path(self.path)\n"
+            "class Q(P):\n    path = 'a.c'\nclass R(Q):\n    def __init__(self):\n        self.path = 'a.d'",
+            ["a.b", "a.c", "a.d"],
+        ),
+        ("class P:\n    path = 'a.b'\nclass Q(P):\n    def enter(self):\n        recovery_path(self.path)", ["a.b"]),
+        ("n = 1\nn += 1\ndef f():\n    n = 'a.b'\n    recovery_path(n)", ["a.b"]),
         ("def run(path):\n    recovery_path(path())\nrun(lambda: 'a.b')\nrun(path=lambda: 'a.c')", ["a.b", "a.c"]),
         ("def f():\n    def path(name):\n        return recovery_path(name)\n    path('a.b')", ["a.b"]),
         ("def path(name, again=True):\n    recovery_path(name)\n    path(name, False)\npath('a.b')", ["a.b"]),
@@ -192,6 +199,10 @@ def test_the_place_is_where_the_name_is_written(take: Take) -> None:
         ("for name, _ in pairs:\n    recovery_path(name)", 3),
         ("PATHS = {'x': 'a.b', 'y': made()}\nrecovery_path(PATHS[z])", 2),
         ("match action:\n    case str(name):\n        recovery_path(name)", 4),
+        ("(lambda name: recovery_path(name))('a.b')", 2),
+        ("enter = map(lambda name: recovery_path(name), ['a.b'])", 2),
+        ("name = 'a'\nname += '.b'\nrecovery_path(name)", 3),
+        ("def f():\n    name = 'a'\n    name += end\n    recovery_path(name)", 4),
     ],
 )
 def test_what_cannot_be_told_is_a_problem_with_its_place(take: Take, source: str, line: int) -> None:
