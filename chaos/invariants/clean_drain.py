@@ -51,6 +51,9 @@ class CleanDrain(Invariant, frozen=True, kw_only=True):
             return unknown(f"nothing was in flight when {listed([d.member for d in drains])} drained", few(evidence))
         if open_ := [d.member for d in drains if d.ended is None and d.exited is None]:
             return unknown(f"the record ends while {listed(open_)} drains", few(evidence))
+        if untold := [d for d in drains if d.ended is None or d.ended.get("lost") is None]:
+            who = listed([d.member for d in untold])
+            return unknown(f"nobody tells what {who} cut at the end", few([d.begun.seq for d in untold]))
         return passed(f"{counted(len(drains), 'drain')} lost nothing: {'; '.join(said)}", few(evidence))
 
     def _never_drained(self, view: Service) -> Verdict | None:

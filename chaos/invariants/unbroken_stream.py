@@ -70,11 +70,13 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
             if verdict := self._slow(request, request in middle):
                 return verdict
         prompts = {(r.fact("session"), r.fact("turn")): r.fact("prompt") for r in view.requests.values() if r.stream}
-        uncounted = []
+        uncounted: list[int] = []
+        ways: dict[tuple[object, object], set[object]] = {}
         for event in view.history.of("session.resumed"):
             prompt = prompts.get((event.get("session"), event.get("turn")))
             if verdict := _miscounted(event, prompt) or self._costly(event):
                 return verdict
+            ways.setdefault((event.get("session"), event.get("turn")), set()).add(event.get("way"))
             uncounted += [event.seq] if None in (prompt, event.get("computed")) else []
         if uncounted and (self.way, self.recomputed) != (None, None):
             return unknown(
@@ -82,6 +84,14 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
                 "hearsay",
                 few(uncounted),
             )
+        for request in (*middle, *between):
+            claimed, told = request.fact("resumed"), ways.get((request.fact("session"), request.fact("turn")))
+            if claimed and told and claimed not in told:
+                return failed(
+                    f"the answer to {request.id} says that its session came back by {claimed}, its replica says by "
+                    f"{listed(sorted(map(str, told)))}",
+                    few(request.seqs()),
+                )
         judged = middle if self.failover == "stream" else [*middle, *between]
         seqs = few([s for r in judged[:6] for s in r.seqs()] or [r.completed.seq for r in streams if r.completed])
         if not judged:
@@ -90,9 +100,9 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
                 "elsewhere",
                 seqs,
             )
-        ways = sorted({str(r.fact("resumed")) for r in (*middle, *between) if r.fact("resumed")})
-        if self.way is not None and self.way not in ways:
-            return failed(f"no session came back by {self.way}, but by {listed(ways) or 'none'}", seqs)
+        back = sorted({str(r.fact("resumed")) for r in (*middle, *between) if r.fact("resumed")})
+        if self.way is not None and self.way not in back:
+            return failed(f"no session came back by {self.way}, but by {listed(back) or 'none'}", seqs)
         if self.way not in (None, "recompute") and not _kept(view, self.way):
             return unknown(
                 f"sessions are said to have come back by {self.way}, and nobody told that any was kept", seqs
@@ -101,7 +111,7 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
         longest = f", after at most {max(gaps):.2f} s" if gaps else ""
         return passed(
             f"{counted(len(middle), 'stream')} went on elsewhere in the middle{longest}, "
-            f"{counted(len(between), 'session')} between two turns ({listed(ways) or 'nothing was resumed'}); "
+            f"{counted(len(between), 'session')} between two turns ({listed(back) or 'nothing was resumed'}); "
             f"{counted(len(streams), 'stream')} without a token lost or repeated",
             seqs,
         )

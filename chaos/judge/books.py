@@ -13,6 +13,7 @@ from chaos.verdict import Verdict, passed, unknown
 
 _LOST = 0.02  # of the requests, whose record may be lost with a process that is killed or with the end of the run
 _FEW = 5  # attempts that may not be told: a router that is killed takes its last ones with it
+_QUIET = 3.0  # seconds after which a replica that answers must have told of itself again
 _CLOCK = 0.25  # seconds by which the latency that a client tells may differ from its moments
 
 
@@ -74,7 +75,7 @@ def _doubts(view: Service, requests: Sequence[Request]) -> Iterator[Verdict]:
             f"were {r.fact('attempts')}, {len(r.attempts)} are told",
             few(r.seqs()),
         )
-    if quiet := _quietly(view):
+    if quiet := _quietly(view) or _silent(view):
         yield quiet
 
 
@@ -100,12 +101,32 @@ def _quietly(view: Service) -> Verdict | None:
     return None
 
 
+def _silent(view: Service) -> Verdict | None:
+    """Whether a replica answers and tells no more how often it was asked, where replicas do."""
+    told: dict[str, list[float]] = {}
+    for event in view.history.of("replica.usage"):
+        if event.get("asked") is not None:
+            told.setdefault(str(event.get("replica")), []).append(event.t)
+    for replica, attempts in view.attempts.items() if told else ():
+        since = max(told.get(replica, ()), default=0.0) + _QUIET
+        answered = [a for a in attempts if a.status == 200 and since < a.began < view.over]
+        if len(answered) > _FEW:
+            return unknown(
+                f"{replica} answered {counted(len(answered), 'attempt')} and told nothing of itself any more: how "
+                "often it was asked is not known",
+                few([a.seq for a in answered]),
+            )
+    return None
+
+
 def _tale(view: Service, requests: Sequence[Request], most: float) -> Verdict | None:
     """Whether there are as many as the load itself counted, and as many that came to nothing."""
     over = view.history.first("load.ended")
     if over is None:
         return None
     ended = [r for r in requests if r.completed is not None]
+    if over.get("requests") is None:
+        return unknown("its load does not tell how many requests it made", (over.seq,))
     counts = {"requests": len(ended), "failures": sum(map(_came_to_nothing, ended))}
     for name, found in counts.items():
         counted = over.get(name)

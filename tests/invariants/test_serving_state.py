@@ -221,7 +221,7 @@ class TestUnbrokenStream:
         assert "before its first token" in UnbrokenStream(within=0.2).check(history).reason
 
     def test_tokens_that_are_computed_again_are_bounded(self) -> None:
-        stack = self.moved()
+        stack = self.moved(resumed="recompute")
         stack.add("session.resumed", "replica-2", replica="replica-2", session="s1", turn=0, way="recompute",
                   recomputed=40, computed=41, seconds=0.1)  # fmt: skip
         history = stack.close().history
@@ -251,6 +251,11 @@ class TestUnbrokenStream:
         verdict = STREAM.check(self.kept(way="recompute", recomputed=40).close().history)
         assert verdict.outcome is Outcome.FAIL
         assert "40 tokens of session s1 are said to have been computed again" in verdict.reason
+
+    def test_an_answer_that_names_another_way_than_its_replica_fails(self) -> None:
+        verdict = STREAM.check(self.kept(way="external").close().history)
+        assert verdict.outcome is Outcome.FAIL
+        assert "says that its session came back by replica, its replica says by external" in verdict.reason
 
     def test_a_way_or_a_bound_that_nobody_counted_is_unknown(self) -> None:
         history = self.kept(computed=None).close().history

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from judge.serving_histories import Stack, control
 
+from chaos.history import History
 from chaos.invariants.clean_drain import CleanDrain
 from chaos.invariants.reclaim import Reclaim
 from chaos.verdict import Outcome
@@ -122,6 +124,15 @@ class TestCleanDrain:
         stack.add("drain.begun", "router", member="router", in_flight=1, streams=0)
         stack.ask(("replica-0", 200), queued=0.5, began=began)
         assert DRAIN.check(self.gone(stack, member="router").close().history).outcome is Outcome.PASS
+
+    def test_what_a_drain_cut_must_be_told(self) -> None:
+        events = self.gone(self.draining()).serve(9, "replica-0").close().events
+        others = [e for e in events if e.kind != "drain.ended"]
+        bare = [msgspec.structs.replace(e, data={**e.data, "lost": None}) if e not in others else e for e in events]
+        for record in (others, bare):
+            verdict = DRAIN.check(History(record))
+            assert verdict.outcome is Outcome.UNKNOWN
+            assert "nobody tells what replica-1 cut at the end" in verdict.reason
 
     def test_no_drain_nothing_in_flight_or_an_open_end_are_unknown(self) -> None:
         assert DRAIN.check(control().history).outcome is Outcome.UNKNOWN

@@ -322,6 +322,18 @@ def most_have_no_deadline(events: Events) -> Events:
 
 
 @lie()
+def a_replica_answers_on_and_tells_nothing_of_itself(events: Events) -> Events:
+    t = struck(events)
+    told = changed(events, lambda e: e.kind == "replica.usage", asked=0)
+    return [e for e in told if not (e.kind == "replica.usage" and e.get("replica") == "replica-0" and e.t > t)]
+
+
+@lie()
+def the_load_does_not_count(events: Events) -> Events:
+    return changed(events, lambda e: e.kind == "load.ended", requests=None)
+
+
+@lie()
 def nobody_tells_what_was_sent(events: Events) -> Events:
     return [e for e in events if e.kind != "request.sent"]
 
