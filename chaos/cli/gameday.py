@@ -14,6 +14,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
+from chaos.clean import clean
 from chaos.cli.gameday_places import Known, known, meant
 from chaos.errors import Exit, GameDayError
 from chaos.gameday.children import lives
@@ -41,10 +42,10 @@ def main(call: argparse.Namespace) -> int:
 def order(call: argparse.Namespace) -> int:
     """Leave an order and wake whoever runs the day; where nobody does, it takes effect when somebody does again."""
     state = meant(call.plan, call.state)
-    by = call.by or getpass.getuser()
+    by = clean(call.by or getpass.getuser())
     with Store(state) as store:
         _check(call.command, store)
-        store.order(call.command, getattr(call, "text", None) or "", by, time.time())
+        store.order(call.command, clean(getattr(call, "text", None) or ""), by, time.time())
         if ring(state):
             return Exit.PASS
         if call.command == "abort":

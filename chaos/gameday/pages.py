@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,9 +10,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import chaos
+from chaos.clean import clean, clean_block
 from chaos.gameday.story import Report
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def write(folder: Path, report: Report) -> tuple[Path, Path]:
@@ -45,7 +43,7 @@ def _render(template: str, report: Report, *, escape: bool) -> str:
 
 
 def _tidy(value: Any) -> Any:
-    return _CONTROL.sub("", value) if type(value) is str else value
+    return clean_block(value) if type(value) is str else value
 
 
 def _clock(at: float, zone: ZoneInfo) -> str:
@@ -62,4 +60,4 @@ def _figure(value: float | None, unit: str) -> str:
 
 def _cell(text: object) -> str:
     """Text within a Markdown table."""
-    return " ".join(_CONTROL.sub("", str(text)).split()).replace("|", "\\|").replace("<", "&lt;")
+    return " ".join(clean(text).split()).replace("|", "\\|").replace("<", "&lt;")

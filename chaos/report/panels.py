@@ -45,7 +45,7 @@ class Request(NamedTuple):
 
 def panels(history: History, columns: int = 200) -> tuple[Panel, ...]:
     """None where no client has asked for anything. A client's own mistakes are left out."""
-    found = sorted(_requests(history.of("request.completed")))
+    found = sorted(_requests(history.of("request.completed")), key=lambda request: request.begun)
     if not found:
         return ()
     spans, wide = _Spans(found, columns, _SPAN), _Spans(found, columns // 4, _WIDE)

@@ -115,7 +115,7 @@ def test_the_pages_hold_everything_and_need_no_network(tmp_path: Path) -> None:
     run = tmp_path / "day" / "01-a" / "run"
     run.mkdir(parents=True)
     (run / "report.html").touch()
-    evil = "<script>alert('x')</script> | [a](b)\nnext"
+    evil = "<script>alert('x')</script> | [a](b)\nnext\u202e\ud800"
     found = told(
         tmp_path, plan("a", "b"),
         [attempt(1, Exit.FAIL, folder=str(run), headline=evil), attempt(2)],
@@ -127,6 +127,7 @@ def test_the_pages_hold_everything_and_need_no_network(tmp_path: Path) -> None:
     for text in (html, markdown):
         assert "<script" not in text
         assert "http" not in text
+        assert "\u202e" not in text
         for question in found.questions:
             assert question.split("'")[0] in text
         for promise in ("RTO total ≤ 20s", "no-orphan"):

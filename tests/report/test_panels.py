@@ -142,3 +142,12 @@ def test_the_page_shows_them_under_the_fault() -> None:
     for text in ("slowest", "p99", "degraded answers, by what gave them", "primary, not all features live"):
         assert text in tree.text
     assert len(tree.with_class("shade")) == 1 + 5  # on the timeline and on each panel
+
+
+def test_requests_that_began_and_ended_at_one_moment_are_drawn() -> None:
+    tell = Script()
+    tell.events = serving_run()
+    last = next(event for event in reversed(tell.events) if event.kind == "request.completed")
+    for name in ("twin", "triplet"):
+        tell(last.t, "load", "request.completed", **{**last.data, "id": name})
+    assert panels(History(tell.events))
