@@ -95,10 +95,11 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     """An experiment that could be listed for a path of `target`. `words` of its name, tags and title have a weight:
-    what a file is called says most."""
+    what a file is called says most; `defect` is the deliberate bug that it switches on, which no proof may have."""
 
     target: str
     name: str
     file: str
     digest: str
     words: Mapping[str, int]
+    defect: str = ""

@@ -47,6 +47,7 @@ def suggestion(
     policy = entry.policy if entry else question.catalogue.policy
     known = {listed.file for listed in entry.experiments} if entry else set()
     offered = [c for c in _of_target(question, target) if c.file not in known]
+    offered = [c for c in offered if not c.defect or policy.verdict == "fail"]  # no catalogue takes another
     through = {run.experiment for run in runs if path in run.paths and run.build.sources == today.sources}
     title = f"{target}:{path}"
     trials = [(c, *_still(question, c, (target, path), policy, runs)) for c in offered if c.name in through]

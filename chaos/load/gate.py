@@ -88,8 +88,9 @@ def candidates(catalogue: Catalogue) -> tuple[Candidate, ...]:
             known = sketch(file) if file not in found else None
             if known is not None and known.target in names:
                 found[file] = Candidate(
-                    target=names[known.target], name=file.stem, file=named(file), digest=known.digest, words=known.words
-                )
+                    target=names[known.target], name=file.stem, file=named(file), digest=known.digest,
+                    words=known.words, defect=known.defect,
+                )  # fmt: skip
     return tuple(found.values())
 
 

@@ -178,6 +178,8 @@ def test_an_experiment_with_a_defect_proves_nothing_of_the_target_as_it_is(file:
     experiment.write_text(f"{whole}\nsettings: {{defect: no-retry}}\n")
     (found,) = mistakes(file, text % "")
     assert "switches on `defect: no-retry`" in found
+    file.write_text("targets: [../app]\n")
+    assert {c.name: c.defect for c in candidates(load_catalogue(file))}["cut"] == "no-retry"
     file.write_text(text % ", verdict: fail")
     assert load_catalogue(file).entry("app", "a") is not None
     experiment.write_text(f"{whole}\nsettings: {{defect: none}}\n")

@@ -280,6 +280,14 @@ def test_a_run_of_another_build_that_says_nothing_hides_no_failure() -> None:
     assert why(*failed, run(1), entries=(entry(build="any"),)) == ""
 
 
+def test_an_experiment_with_a_deliberate_bug_is_suggested_for_no_proof() -> None:
+    broken = msgspec.structs.replace(CANDIDATE, defect="no-fencing")
+    found = ruling(*runs(3), entries=(), candidates=(broken,))
+    assert found.commands == ()
+    shown = ruling(run(), entries=(), candidates=(broken,), policy=Policy(verdict="fail"))
+    assert "--add app:link.retry=experiments/cut.yaml" in shown.commands[0]
+
+
 def test_an_experiment_that_fails_on_this_build_is_the_last_to_be_suggested() -> None:
     pull = msgspec.structs.replace(CANDIDATE, name="pull", file="experiments/pull.yaml", digest="r2", words={"pull": 3})
     found = ruling(run(2, Exit.FAIL), *pulled(3), entries=(), candidates=(CANDIDATE, pull))
