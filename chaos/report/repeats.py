@@ -69,16 +69,16 @@ def encode(runs: Sequence[Repeat], series: Series) -> bytes:
         "repeats.html.j2", styles=("base", "index"), scripts=("common", "theme"), data={}, runs=ordered, series=series,
         strips=tuple(strips(ordered)), title=title, word=WORDS[series.outcome], icon=ICONS[series.outcome],
         rate=f"{rate * 100:.0f} %", interval=f"{low * 100:.0f} and {high * 100:.0f} %",
-        figures={r.name: _told(figures(r.result)) for r in ordered},
+        figures=[_told(figures(r.result)) for r in ordered],
     )  # fmt: skip
 
 
 def strips(runs: Sequence[Repeat]) -> Iterator[Strip]:
     """One a figure that at least one of the runs has."""
-    found = {r.name: figures(r.result) for r in runs}
+    found = [(figures(r.result), r) for r in runs]  # names of folders may be equal, where runs are from two places
     limits = _limits(runs)
     for name in _NAMES:
-        known = [(found[r.name][name], r) for r in runs if name in found[r.name]]
+        known = [(own[name], run) for own, run in found if name in own]
         if known:
             yield _strip(name, known, limits.get(name), len(runs) - len(known))
 

@@ -36,6 +36,15 @@ def test_every_run_is_a_point_that_leads_to_its_report() -> None:
     assert "3 of 3 runs passed" in tree.text
 
 
+def test_runs_of_one_name_from_two_places_keep_their_figures() -> None:
+    twins = [run._replace(name="run") for run in runs(3.0, 9.0)]
+    total = next(s for s in strips(twins) if s.name == "rto.total")
+    assert [dot.told for dot in total.dots] == ["run: 3.0 s", "run: 9.0 s"]
+    told = page(twins).text
+    assert "RTO, in all 3.0 s" in told
+    assert "RTO, in all 9.0 s" in told
+
+
 def test_a_run_without_a_report_is_a_point_in_the_colour_of_its_verdict_too() -> None:
     bare = [run._replace(link="") for run in runs(3.0, 4.0)]
     bare[1] = bare[1]._replace(result=msgspec.structs.replace(bare[1].result, outcome=Outcome.FAIL))
