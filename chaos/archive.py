@@ -80,8 +80,16 @@ class Archive:
         self._file.close()
 
     def add(self, evidence: Evidence) -> bool:
-        """Keep the evidence of a run, durably; whether it is new. A run that is known stands as it is."""
-        row = (evidence.run, evidence.target, evidence.experiment, evidence.started, msgspec.json.encode(evidence))
+        """Keep the evidence of a run, durably; whether it is new. A run that is known stands as it is.
+
+        What could not be read again is refused: one such row would cost all the others.
+        """
+        try:
+            kept = msgspec.json.encode(evidence)
+            _decode(kept)
+        except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+            raise ArchiveError(f"{self.path}: {evidence.run!a} cannot be kept: {error}") from error
+        row = (evidence.run, evidence.target, evidence.experiment, evidence.started, kept)
         try:
             done = self._file.execute("insert into runs values (?, ?, ?, ?, ?) on conflict do nothing", row)
         except sqlite3.Error as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Self
 
 import msgspec
@@ -103,14 +104,22 @@ def figures(result: Result) -> dict[str, float]:
     asked = {f"rto.{term}": term for term in TERMS} | {f"rpo.{unit}": field for unit, field in LOSSES.items()}
     found: dict[str, float] = {}
     for name, field in asked.items():
-        values = [getattr(recovery, field) for recovery in failures]
-        known = [float(value) for value in values if value is not None]
+        values = [_finite(getattr(recovery, field)) for recovery in failures]
+        known = [value for value in values if value is not None]
         if known and len(known) == len(values):
             found[name] = max(known)
     for name in ("goodput", "ettr"):
         if (share := getattr(result.efficiency, name)) is not None:
             found[name] = share
     return found
+
+
+def _finite(value: float | None) -> float | None:
+    """A figure as a number that can be kept; a target may count to anything."""
+    try:
+        return float(value) if value is not None and isfinite(value) else None
+    except OverflowError:
+        return None
 
 
 def _paths(history: History, kind: str) -> set[str]:

@@ -36,6 +36,15 @@ def test_what_was_added_is_there_oldest_first(tmp_path: Path) -> None:
         assert archive.known() == {"early", "late"}
 
 
+@pytest.mark.parametrize("odd", [{"figures": {"rpo.steps": float("inf")}}, {"headline": "\ud800"}])
+def test_what_could_not_be_read_again_is_not_kept(tmp_path: Path, odd: dict[str, object]) -> None:
+    with Archive(tmp_path / "r", write=True) as archive:
+        with pytest.raises(ArchiveError, match="'odd' cannot be kept"):
+            archive.add(run("odd", **odd))
+        archive.add(run("1"))
+        assert archive.runs() == [run("1")]
+
+
 def test_runs_are_chosen_by_experiment(tmp_path: Path) -> None:
     with Archive(tmp_path / "r", write=True) as archive:
         for name, target, experiment in [("1", "app", "kill"), ("2", "app", "cut"), ("3", "web", "kill")]:

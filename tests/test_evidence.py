@@ -45,6 +45,11 @@ def test_a_figure_that_one_recovery_does_not_tell_is_not_known() -> None:
     assert figures(result(told, failure(total=4.0))) == {"rto.total": 4.0}
 
 
+@pytest.mark.parametrize("lost", [float("inf"), float("nan"), 10**400])
+def test_a_figure_beyond_all_numbers_is_not_known(lost: float) -> None:
+    assert figures(result(failure(lost_steps=lost, total=3.0))) == {"rto.total": 3.0}
+
+
 def test_planned_growth_is_no_failure() -> None:
     assert figures(result(Recovery(need=Need.PLANNED, total=9.0), failure(total=1.0))) == {"rto.total": 1.0}
 
