@@ -54,6 +54,9 @@ def main(call: argparse.Namespace) -> int:
     decision = settle(_question(call, catalogue, inventories, found), found, verify=call.verify)
     _write(call, decision, inventories)
     _show(decision, found, quiet=call.quiet)
+    out, asked = _kept(call)
+    if not asked and any(" run " in command for command in decision.commands):
+        print(f"chaos: what is run is kept in {out / NAME}: ask about that as well (--store)", file=sys.stderr)
     return decision.verdict.exit
 
 
@@ -107,9 +110,15 @@ def _question(
 def _calling(call: argparse.Namespace) -> Calling:
     """A command must end up in the catalogue and in the store that were asked about."""
     gate = () if call.catalogue == CATALOGUE else ("--catalogue", call.catalogue)
-    stores, folders = sources(call)
-    out = folders[0] if folders else stores[0].parent
+    out, _ = _kept(call)
     return Calling(here=str(Path.cwd()), gate=gate, run=() if named(out) == _RUNS else ("--out", named(out)))
+
+
+def _kept(call: argparse.Namespace) -> tuple[Path, bool]:
+    """Where what is run next is to be kept, and whether it was asked about: `chaos run` names the store itself."""
+    stores, folders = sources(call)
+    asked = [*folders, *(store.parent for store in stores if store.name == NAME)]
+    return (asked or [stores[0].parent])[0], bool(asked)
 
 
 def _before(files: Sequence[str]) -> tuple[Inventory, ...]:

@@ -74,6 +74,19 @@ def test_stores_are_taken_together(here: Path, capsys: pytest.CaptureFixture[str
     assert main(both) == 0
 
 
+def test_commands_keep_runs_where_the_gate_looks_or_it_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number, place in enumerate(("fetched/main.sqlite", f"kept/{NAME}")):
+        store(here / place, [evidence(here, number, "link.p0")])
+    assert main(["gate", "--store", "fetched/main.sqlite", "--store", f"kept/{NAME}"]) == 1
+    said = capsys.readouterr()
+    assert "--out kept\n" in said.out
+    assert "(--store)" not in said.err
+    assert main(["gate", "--store", "fetched/main.sqlite"]) == 1
+    said = capsys.readouterr()
+    assert "--out fetched\n" in said.out
+    assert f"what is run is kept in fetched/{NAME}: ask about that as well (--store)" in said.err
+
+
 def test_commands_name_the_store_and_the_catalogue_that_were_asked_about(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
