@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from pathlib import Path as File
 from typing import NamedTuple
 
-from chaos.inventory.source import Function, Module, top_level
+from chaos.inventory.calls import last_word
+from chaos.inventory.source import Function, Module
 from chaos.paths import Listed, Region
 from chaos.units import counted
 
@@ -53,12 +54,23 @@ class Sources(NamedTuple):
                 module = Module(path, name, ast.parse(data), data.decode(errors="replace"))
         except (SyntaxError, ValueError, RecursionError) as error:
             raise Unfound(f"{name} cannot be read: {error}") from error
-        found = top_level(module, what)
-        if found is None or not isinstance(found[1], Function):
-            known = [module.qualname(node) for node in module.nodes if isinstance(node, Function)]
+        functions = [node for node in module.nodes if isinstance(node, Function)]
+        found = [node for node in functions if module.qualname(node) == what and not _beside(node)]
+        if not found:
+            known = [module.qualname(node) for node in functions]
             near = [each for each in known if each.rpartition(".")[2] == what.rpartition(".")[2]]
             raise Unfound(f"{name} has no function {what}" + (f"; there is {near[0]}" if near else ""))
-        return _body(found[1], self.shown(path))
+        if len(found) > 1:  # which of them runs is only known when the program does
+            lines = f"{found[-1].lineno}-{found[-1].end_lineno}"
+            raise Unfound(
+                f"{name} has {counted(len(found), 'function')} {what}: name the lines of one, such as {lines}"
+            )
+        return _body(found[0], self.shown(path))
+
+
+def _beside(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it only tells of another one of its name: a signature, or what a property does when it is set."""
+    return any(last_word(each) in ("overload", "setter", "deleter") for each in function.decorator_list)
 
 
 def _body(function: ast.FunctionDef | ast.AsyncFunctionDef, shown: str) -> Region:

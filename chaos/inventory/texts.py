@@ -171,9 +171,11 @@ class Resolver:
             return _gap(call, here)
         module, inner = found
         there = here.within(inner, "return", module)
+        name = module.qualname(inner)  # which the file may define twice, as under `try` and `except`
+        alike = [n for n in module.nodes if isinstance(n, Function) and module.qualname(n) == name]
         returned = [
-            n.value for n in ast.walk(inner)
-            if isinstance(n, ast.Return) and n.value is not None and next(module.functions_around(n), None) is inner
+            n.value for one in alike for n in ast.walk(one)
+            if isinstance(n, ast.Return) and n.value is not None and next(module.functions_around(n), None) is one
         ]  # fmt: skip
         return _sum(self._expression(value, there) for value in returned) if returned else _gap(call, here)
 

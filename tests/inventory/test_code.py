@@ -60,6 +60,20 @@ def foreign(folder: Path, listed: str = LISTED, sources: str = "[src]") -> Inven
     return inventory_of("target.yaml")
 
 
+def test_a_function_is_the_one_that_runs_or_it_is_asked_which(folder: Path) -> None:
+    (folder / "src" / "more.py").write_text(
+        "from typing import overload\n@overload\ndef f(x: int) -> int: ...\ndef f(x):\n    return x\n\n\n"
+        "def g():\n    return 1\n\n\ndef g():\n    def h():\n        return 2\n    return h\n"
+    )
+    listed = [
+        f"- {{name: a.{what}, code: 'src/more.py:{code}'}}" for what, code in (("f", "f"), ("g", "g"), ("h", "g.h"))
+    ]
+    inventory = foreign(folder, "\n".join(listed))
+    assert [str(path.where) for path in inventory.paths] == ["src/more.py:4", "target.yaml:6", "src/more.py:13"]
+    (problem,) = inventory.problems
+    assert problem.endswith("has 2 functions g: name the lines of one, such as 12-15")
+
+
 def test_a_function_means_the_lines_of_its_body(folder: Path) -> None:
     inventory = foreign(folder)
     assert inventory.problems == ()

@@ -101,6 +101,11 @@ def test_a_name_is_followed_to_where_it_is_written(take: Take, source: str, expe
             ["a.b", "a.c", "a.d"],
         ),
         ("class P:\n    path = 'a.b'\nclass Q(P):\n    def enter(self):\n        recovery_path(self.path)", ["a.b"]),
+        (
+            "try:\n    import torch\n    def path():\n        return 'a.b'\nexcept ImportError:\n"
+            "    def path():\n        return 'a.c'\nrecovery_path(path())",
+            ["a.b", "a.c"],
+        ),
         ("n = 1\nn += 1\ndef f():\n    n = 'a.b'\n    recovery_path(n)", ["a.b"]),
         ("def run(path):\n    recovery_path(path())\nrun(lambda: 'a.b')\nrun(path=lambda: 'a.c')", ["a.b", "a.c"]),
         ("def f():\n    def path(name):\n        return recovery_path(name)\n    path('a.b')", ["a.b"]),
