@@ -49,9 +49,12 @@ def series(results: Sequence[Result], budget: Budget, seed: int = 0) -> Series:
 
 
 def _of_run(result: Result, name: str) -> float | None:
-    """The worst figure of a run."""
+    """The worst figure of a run; none where a failure does not tell it, since that of the others would flatter."""
     timed = [r for r in result.recoveries if r.need is not Need.PLANNED or name.startswith("rpo")]
-    return max((v for r in timed if (v := figures.value(r, name)) is not None), default=None)
+    values = [(r.need, figures.value(r, name)) for r in timed]
+    if any(value is None and need in (Need.FAILURE, Need.UNPROVOKED) for need, value in values):
+        return None
+    return max((value for _, value in values if value is not None), default=None)
 
 
 def _check(name: str, unit: str, limit: float, spread: Spread | None, runs: int) -> Check:

@@ -16,7 +16,7 @@ from chaos.verdict import Outcome
 CODES = {Outcome.PASS: Exit.PASS, Outcome.FAIL: Exit.FAIL, Outcome.UNKNOWN: Exit.INCONCLUSIVE}
 
 
-def result(outcome: Outcome = Outcome.PASS, *totals: float, **more: Any) -> Result:
+def result(outcome: Outcome = Outcome.PASS, *totals: float | None, **more: Any) -> Result:
     return Result(
         experiment="e",
         outcome=outcome,
@@ -36,6 +36,12 @@ def test_a_series_of_passes_passes() -> None:
 
 def test_the_worst_recovery_of_a_run_is_its_figure() -> None:
     assert series([result(Outcome.PASS, 1.0, 4.0)], Budget()).spreads["rto.total"].median == 4.0
+
+
+def test_a_run_with_a_failure_that_never_ended_has_no_total() -> None:
+    found = series([result(Outcome.PASS, 1.0), result(Outcome.FAIL, 1.0, None)], Budget(rto=Rto(total=3.0)))
+    assert found.spreads["rto.total"].count == 1
+    assert "(1 of 2 runs" in found.checks[0].verdict.reason
 
 
 def test_one_failure_fails_the_series() -> None:
