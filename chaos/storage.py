@@ -41,10 +41,10 @@ class Lie(msgspec.Struct, frozen=True, kw_only=True):
     """What a member's view of its files changes.
 
     `bit-rot`: reads give the byte at the share `at` of a file with the bits of `mask` turned. `short-read`: reads give
-    the share `keep` of what is there. `torn-write`: the first share `keep` of a write reaches the file, and all of it
-    is acknowledged. `throttle`: reads and writes share a line of `rate` bytes a second. `stale-metadata`: names and
-    attributes are those of the moment at which it began. Short reads and torn writes hit the operations from `first`
-    to `last` of those that match.
+    the share `keep` of what is there, at least one byte unless it is 0. `torn-write`: the first share `keep` of a write
+    reaches the file, and all of it is acknowledged. `throttle`: reads and writes share a line of `rate` bytes a second.
+    `stale-metadata`: names and attributes are those of the moment at which it began. Short reads and torn writes hit
+    the operations from `first` to `last` of those that match.
     """
 
     kind: Literal["bit-rot", "short-read", "torn-write", "throttle", "stale-metadata"]

@@ -68,6 +68,7 @@ QUARANTINE_UNRECORDED: Final = "quarantine-unrecorded"
 STORAGE_ERROR_IGNORED: Final = "storage-error-ignored"
 RETRY_AFTER_EIO: Final = "retry-after-eio"
 WRITTEN_IN_PLACE: Final = "written-in-place"
+SHORT_READ_IS_ALL: Final = "short-read-is-all"
 UNREADABLE_STARTS_AFRESH: Final = "unreadable-starts-afresh"
 ABORT_REMOVES_OLDER: Final = "abort-removes-older"
 JOINS_UNHEARD: Final = "joins-unheard"
@@ -134,6 +135,7 @@ DEFECTS: Final = {
     STORAGE_ERROR_IGNORED: "the store acknowledges a shard that it could not write, and does not look at it",
     RETRY_AFTER_EIO: "a failed sync of a shard is tried again, and what it says then is believed",
     WRITTEN_IN_PLACE: "a shard is written under its own name, and a name that is there counts as stored",
+    SHORT_READ_IS_ALL: "what one read of a shard gives is taken for all of it",
     UNREADABLE_STARTS_AFRESH: "a shard that cannot be read means that there is no checkpoint",
     ABORT_REMOVES_OLDER: "what is removed with an aborted generation is also what was before it",
     JOINS_UNHEARD: "a node is taken into a group before it has shown that it hears the leader",

@@ -198,6 +198,17 @@ async def test_reads_come_short(office: Any) -> None:
             assert (evidence["there"], evidence["given"]) == (100, 25)
 
 
+@pytest.mark.parametrize(("keep", "there"), [(0.5, bytes(range(101))), (0.0, b"")])
+async def test_a_reader_that_reads_on_gets_all_of_it_and_one_that_is_told_of_an_end_nothing(
+    office: Any, keep: float, there: bytes
+) -> None:
+    fault = ShortRead(members=A, path="f", keep=keep)
+    async with office(fault) as at:
+        (at.data / "f").write_bytes(bytes(range(101)))
+        async with at.broken(fault):
+            assert await at.ask("a", "copy", "f", "copy") == hashlib.blake2b(there).hexdigest()
+
+
 async def test_a_torn_write_is_acknowledged(office: Any) -> None:
     fault = TornWrite(members=A, path="f", keep=0.4)
     async with office(fault) as at:

@@ -122,7 +122,8 @@ class Lies:
         for lie in self._of("bit-rot", path):
             data = self._rot(lie, path, data, offset, handle)
         for lie in self._of("short-read", path):
-            keep = int(len(data) * lie.settings["keep"])
+            share = lie.settings["keep"]
+            keep = max(int(len(data) * share), 1) if share else 0  # nothing would say that the file ends here
             if data and keep < len(data) and lie.due():
                 self._hit(lie, path=path[1:], offset=offset, asked=size, there=len(data), given=keep)
                 data = data[:keep]

@@ -37,7 +37,8 @@ class Store:
             insists=defects.active(settings, defects.RETRY_AFTER_EIO),
         )
         self._ledger = Ledger(folder, emit, disk, raising=raising)
-        self._generations = Generations(shelf or Folder(folder, disk), settings, emit)
+        reads_on = not defects.active(settings, defects.SHORT_READ_IS_ALL)
+        self._generations = Generations(shelf or Folder(folder, disk, reads_on=reads_on), settings, emit)
         self._settings, self._emit, self._turn = settings, emit, threading.Lock()
         self._leases: dict[str, Callable[[Frame], Answer]] = {
             "lease.acquire": lambda f: self._ledger.acquire(f["holder"], f["ttl"], f["nonce"]),
