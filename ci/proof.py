@@ -1,8 +1,11 @@
 """Every experiment on the correct target and on each of its defects: the proof that the harness can turn red.
 
 `python -m ci.proof [-n N] [--jobs J] [--only EXPERIMENT] [--results FILE] [--markdown FILE]`. Exit code 0 when every
-cell is as `ci/proof.yaml` says, each time. `-n 0 --results FILE` only shows what was seen before. Ctrl-C (or
-SIGTERM) ends what runs, healed, starts nothing more, and shows the table of what was seen until then; exit code 130.
+cell is as `ci/proof.yaml` says, each time. Ctrl-C (or SIGTERM) ends what runs, healed, starts nothing more, and shows
+the table of what was seen until then; exit code 130.
+
+With `--results FILE` a proof may take several evenings: what it says of this very build (harness, targets, experiments
+and pinned libraries) counts, and only what is missing to N runs of a cell is run. `-n 0` only shows what it says.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +27,7 @@ from typing import NamedTuple
 
 import yaml
 
+from chaos.build import build_of
 from chaos.errors import Exit
 from chaos.units import counted
 
@@ -57,6 +61,7 @@ class Outcome(NamedTuple):
     said: str
     seconds: float
     folder: str
+    build: str = ""  # of all that was run
 
 
 def cells(table: Path = TABLE) -> Iterator[Cell]:
@@ -127,6 +132,11 @@ def command(cell: Cell, out: Path) -> list[str]:
     return words + cell.settings
 
 
+def build() -> str:
+    """A digest of all that a run consists of: another one is another proof."""
+    return build_of(ROOT / "constraints.txt", ["chaos", "targets", "experiments"]).sources[:12]
+
+
 def run(cell: Cell, out: Path, children: Children) -> Outcome:
     """Run one cell once, in a new folder of its own below `out`."""
     out.mkdir(parents=True, exist_ok=True)
@@ -178,11 +188,18 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def remembered(path: Path | None) -> list[Outcome]:
-    """What earlier calls wrote there."""
+def remembered(path: Path | None, build: str) -> list[Outcome]:
+    """What earlier calls wrote there of this build."""
     if path is None or not path.exists():
         return []
-    return [Outcome(*json.loads(line)) for line in path.read_text().splitlines()]
+    found = [Outcome(*json.loads(line)) for line in path.read_text().splitlines()]
+    return [outcome for outcome in found if outcome.build == build]
+
+
+def missing(chosen: Sequence[Cell], seen: Sequence[Outcome], runs: int) -> Iterator[Cell]:
+    """What is to be run until each cell has been run so often: once all of them, then all once more."""
+    done = Counter(outcome.cell for outcome in seen)
+    return (cell for number in range(runs) for cell in chosen if done[name(cell)] <= number)
 
 
 def run_all(chosen: Sequence[Cell], out: Path, jobs: int, take: Callable[[Cell, Outcome], None]) -> bool:
@@ -207,18 +224,22 @@ def run_all(chosen: Sequence[Cell], out: Path, jobs: int, take: Callable[[Cell, 
 def main() -> int:
     """Run the table, once after the other, and print it run by run."""
     parser = argparse.ArgumentParser(prog="proof", description=__doc__)
-    parser.add_argument("-n", type=int, default=1, help="runs of each cell (default 1)")
+    parser.add_argument("-n", type=int, default=1, help="runs of each cell, with those on record (default 1)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (default 1)")
     parser.add_argument("--only", action="append", help="only this experiment, or experiment/defect; repeatable")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "proof", help="where the runs' folders go")
-    parser.add_argument("--results", type=Path, help="add what each run said to this file, and count those in it")
+    parser.add_argument(
+        "--results", type=Path, help="add what each run said to this file; those of this build that are in it count"
+    )
     parser.add_argument("--markdown", type=Path, help="also write the table there")
     call = parser.parse_args()
     chosen = [cell for cell in cells() if not call.only or {cell.experiment, name(cell)} & set(call.only)]
-    began, outcomes = time.monotonic(), remembered(call.results)
+    began, this = time.monotonic(), build()
+    outcomes = remembered(call.results, this)
     earlier = len(outcomes)
 
     def take(cell: Cell, outcome: Outcome) -> None:
+        outcome = outcome._replace(build=this)
         outcomes.append(outcome)
         told(cell, outcome)
         if call.results:
@@ -228,7 +249,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as `nohup` has it
             signal.signal(number, signal.default_int_handler)
-    stopped = run_all([cell for _ in range(call.n) for cell in chosen], call.out, call.jobs, take)
+    stopped = run_all([*missing(chosen, outcomes, call.n)], call.out, call.jobs, take)
     if call.markdown:
         call.markdown.write_text(table(outcomes))
     if stopped:

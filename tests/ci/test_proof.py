@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from chaos.load import load_experiment
-from ci.proof import Cell, Outcome, cells, judge, remembered, table
+from ci.proof import Cell, Outcome, cells, judge, missing, remembered, table
 from targets.serving import defects as serving
 from targets.trainer import defects as trainer
 
@@ -116,10 +116,23 @@ def test_the_table_counts_the_runs_of_each_cell() -> None:
     ]
 
 
-def test_earlier_runs_are_remembered(tmp_path: Path) -> None:
-    assert remembered(None) == remembered(tmp_path / "none") == []
-    (tmp_path / "seen").write_text('["control/correct", true, "pass", 3.5, "runs/x"]\n')
-    assert remembered(tmp_path / "seen") == [Outcome("control/correct", True, "pass", 3.5, "runs/x")]
+def test_earlier_runs_of_this_build_are_remembered(tmp_path: Path) -> None:
+    assert remembered(None, "b1") == remembered(tmp_path / "none", "b1") == []
+    lines = [
+        '["control/correct", true, "pass", 3.5, "runs/x", "b1"]',
+        '["control/correct", true, "pass", 3.5, "runs/x"]',
+    ]
+    (tmp_path / "seen").write_text("\n".join(lines) + "\n")
+    assert remembered(tmp_path / "seen", "b1") == [Outcome("control/correct", True, "pass", 3.5, "runs/x", "b1")]
+    assert remembered(tmp_path / "seen", "b2") == []
+
+
+def test_only_what_is_missing_to_so_many_runs_is_run() -> None:
+    first, second = Cell("control", None, None), Cell("kill_worker", None, None)
+    assert [*missing([first, second], [], 2)] == [first, second, first, second]
+    assert [*missing([first, second], [outcome("control/correct", False)], 2)] == [second, first, second]
+    assert [*missing([first], [outcome("control/correct", True)] * 3, 2)] == []
+    assert [*missing([first], [], 0)] == []
 
 
 STOPPED = """
