@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from bisect import bisect_left
+from itertools import accumulate, pairwise
 from typing import Any, ClassVar, Literal
 
 from chaos.api import Invariant
@@ -111,19 +112,20 @@ def _told(history: History) -> bool:
 
 def _invented(history: History) -> Verdict | None:
     """An epoch beyond all that were issued by then: who makes its own is fenced by nobody."""
-    issued = [e for e in history.of("epoch.issued", "lease.granted") if e.get("epoch") is not None]
     if not history.first("epoch.issued"):
         return None
+    known = (e for e in history.of("epoch.issued", "lease.granted") if e.get("epoch") is not None)
+    issued = sorted(known, key=lambda e: e.t)
+    times, highest = [e.t for e in issued], list(accumulate((e.get("epoch") for e in issued), max))
     for event in history.of("write.accepted", "group.formed"):
         wrote = event.kind == "write.accepted"
         epoch = event.get("token" if wrote else "epoch")
-        before = [e for e in issued if e.t < event.t + _RACE]
-        if epoch is None or epoch <= max((e.get("epoch") for e in before), default=0):
+        before = bisect_left(times, event.t + _RACE)
+        if epoch is None or epoch <= (highest[before - 1] if before else 0):
             continue
         what = f"{event.get('member') or 'somebody'} wrote {event.get('resource')}" if wrote else "a group was formed"
-        return failed(
-            f"{what} under epoch {epoch}, which nobody had issued", few([*(e.seq for e in before[-1:]), event.seq])
-        )
+        last = [issued[before - 1].seq] if before else []
+        return failed(f"{what} under epoch {epoch}, which nobody had issued", few([*last, event.seq]))
     return None
 
 

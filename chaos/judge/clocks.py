@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from chaos.history import Event, History
 from chaos.result import Check, Kind
@@ -29,35 +30,52 @@ def _doubts(history: History) -> Iterator[Verdict]:
     if not own or max(own) - min(own) > _PROMPT:  # somebody set the clock of the machine meanwhile
         return
     offset = median(own)
-    told: dict[str, list[tuple[float, Event]]] = {}
+    least: dict[str, tuple[float, Event]] = {}
+    late: list[tuple[float, Event]] = []
     for event in history:
-        if not event.source.startswith(_OWN):
-            told.setdefault(event.source, []).append((event.wall - event.t - offset, event))
-    for source, facts in told.items():
-        least, event = min(facts, key=lambda fact: fact[0])
-        if least < -_PROMPT:
+        source, delay = event.source, event.wall - event.t - offset
+        if source.startswith(_OWN):
+            continue
+        if source not in least or delay < least[source][0]:
+            least[source] = delay, event
+        if delay > _LATE and not event.kind.startswith(_KEPT):
+            late.append((delay, event))
+    for source, (delay, event) in least.items():
+        if delay < -_PROMPT:
             yield unknown(
-                f"{event.kind} of {source} is said to have happened {-least:.1f} s after it was heard of: nothing can "
+                f"{event.kind} of {source} is said to have happened {-delay:.1f} s after it was heard of: nothing can "
                 "be timed by it",
                 (event.seq,),
             )
-        if least > _SLOW and len(facts) >= _FACTS:
+        if delay > _SLOW and len(facts := [e.seq for e in history if e.source == source]) >= _FACTS:
             yield unknown(
-                f"all that {source} tells is said to have happened {least:.1f} s or more before it was heard of: "
+                f"all that {source} tells is said to have happened {delay:.1f} s or more before it was heard of: "
                 "nothing can be timed by it",
-                few([event.seq for _, event in facts]),
+                few(facts),
             )
+    yield from _after_others(history, late, offset)
+
+
+def _after_others(history: History, late: Sequence[tuple[float, Event]], offset: float) -> Iterator[Verdict]:
+    """Facts that came late while others came at once, of somebody whom no fault held up."""
+    if not late:
+        return
     roster, faults = Roster(history), strikes(history)
-    for source, facts in told.items():
-        if any(source in roster.hit(fault) for fault in faults):
-            continue
-        for delay, event in facts:
-            if delay <= _LATE or event.kind.startswith(_KEPT):
-                continue
-            prompt = [e for other in told.values() for d, e in other if d < _PROMPT and event.t < e.t < event.t + delay]
-            if prompt:
-                yield unknown(
-                    f"{event.kind} of {source} is said to have happened {delay:.1f} s before it was heard of, while "
-                    "others were heard of at once: nothing can be timed by it",
-                    few([*(e.seq for e in prompt[:1]), event.seq]),
-                )
+    others = (e for e in history if not e.source.startswith(_OWN) and e.wall - e.t - offset < _PROMPT)
+    prompt = sorted(others, key=_moment)
+    struck: dict[str, bool] = {}
+    for delay, event in late:
+        source = event.source
+        if source not in struck:
+            struck[source] = any(source in roster.hit(fault) for fault in faults)
+        place = bisect_right(prompt, event.t, key=_moment)
+        if not struck[source] and place < len(prompt) and prompt[place].t < event.t + delay:
+            yield unknown(
+                f"{event.kind} of {source} is said to have happened {delay:.1f} s before it was heard of, while "
+                "others were heard of at once: nothing can be timed by it",
+                few([prompt[place].seq, event.seq]),
+            )
+
+
+def _moment(event: Event) -> float:
+    return event.t

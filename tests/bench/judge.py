@@ -10,7 +10,7 @@ from typing import Any
 
 from .figures import Figure
 from .place import ROOT, Place
-from .processes import python, said, timed
+from .processes import SAID, python, timed
 
 LENGTHS = (10_000, 100_000, 1_000_000)
 LINEAR = 1.5  # of the time an event takes at a tenth of the length: caches and pages have their share in it
@@ -38,7 +38,7 @@ def measure(place: Place) -> Iterator[Figure]:
 def _judge(folder: Path, length: int) -> dict[str, Any]:
     call = python("-m", "tests.bench.judging", str(folder), str(length))
     timed(call, folder=folder, within=120, env={"PYTHONPATH": str(ROOT)})
-    facts: dict[str, Any] = json.loads(said(folder))
+    facts: dict[str, Any] = json.loads((folder / SAID).read_bytes())
     return facts
 
 

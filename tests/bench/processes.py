@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 TICK = os.sysconf("SC_CLK_TCK")
+SAID = "said"  # the file in a process's folder that holds all that it said
 
 
 class BenchError(Exception):
@@ -42,7 +43,7 @@ def timed(
     env: dict[str, str] | None = None,
 ) -> Spent:
     """Run a command to its end. Raises BenchError with its last words when the exit code is none of `codes`."""
-    with open(folder / "said", "w+b") as said:
+    with open(folder / SAID, "w+b") as said:
         full = environment() | (env or {})
         began = time.perf_counter()
         process = subprocess.Popen(command, cwd=folder, env=full, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
@@ -71,7 +72,7 @@ def started(
     command: Sequence[str], *, folder: Path, env: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that lives while the block does; leaving ends it (TERM, then KILL)."""
-    with open(folder / "said", "wb") as said:
+    with open(folder / SAID, "wb") as said:
         full = environment() | (env or {})
         process = subprocess.Popen(command, cwd=folder, env=full, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
         try:
@@ -88,7 +89,7 @@ def started(
 
 def said(folder: Path) -> str:
     """The last words of the process that was started in this folder."""
-    return _last_words((folder / "said").read_bytes())
+    return _last_words((folder / SAID).read_bytes())
 
 
 def await_true(condition: Callable[[], bool], what: str, within: float, every: float = 0.02) -> None:

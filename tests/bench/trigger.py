@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .figures import Figure, percentile
 from .place import ROOT, Place, events, member, write
-from .processes import BenchError, await_true, python, said, started
+from .processes import SAID, BenchError, await_true, python, said, started
 
 TICKS = 100
 PERIOD = 0.08
@@ -59,7 +59,7 @@ def _bare(place: Place, way: str) -> Iterator[Callable[[], list[dict[str, float]
 
             def rounds() -> list[dict[str, float]]:
                 listener.wait(60)
-                found: list[dict[str, float]] = json.loads((folder / "said").read_text())
+                found: list[dict[str, float]] = json.loads((folder / SAID).read_text())
                 return found
 
             yield rounds
