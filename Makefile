@@ -6,6 +6,7 @@ STAMP  := $(VENV)/.installed
 EXPERIMENT ?= experiments/partition_during_checkpoint.yaml
 N      ?= 1
 JOBS   ?= 1
+RESULTS ?=
 
 .PHONY: run test check gate bench proof kill gameday clean setup
 .DEFAULT_GOAL := run
@@ -36,7 +37,7 @@ bench: $(STAMP)
 	$(BIN)/python -m tests.bench
 
 proof: $(STAMP)
-	$(BIN)/python -m ci.proof -n $(N) --jobs $(JOBS)
+	$(BIN)/python -m ci.proof -n $(N) --jobs $(JOBS) $(if $(RESULTS),--results $(RESULTS))
 
 # SIGKILL to the harness at N random moments of a run: nothing may be left after two seconds.
 kill: $(STAMP)
