@@ -4,14 +4,15 @@
 cell is as `ci/proof.yaml` says, each time. Ctrl-C (or SIGTERM) ends what runs, healed, starts nothing more, and shows
 the table of what was seen until then; exit code 130.
 
-With `--results FILE` a proof may take several evenings: what it says of this very build (harness, targets, experiments
-and pinned libraries) counts, and only what is missing to N runs of a cell is run. `-n 0` only shows what it says.
+With `--results FILE` a proof may take several sittings: what it says of a cell on this very build (harness, target,
+experiment and pinned libraries) counts, and only what is missing to N runs is run. `-n 0` only shows what it says.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -20,8 +21,9 @@ import tempfile
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -132,9 +134,17 @@ def command(cell: Cell, out: Path) -> list[str]:
     return words + cell.settings
 
 
-def build() -> str:
-    """A digest of all that a run consists of: another one is another proof."""
-    return build_of(ROOT / "constraints.txt", ["chaos", "targets", "experiments"]).sources[:12]
+def build(cell: Cell) -> str:
+    """A digest of all that a run of it consists of: with another one it is another proof."""
+    file = ROOT / "experiments" / f"{cell.experiment}.yaml"
+    target = os.path.relpath(file.parent / str(yaml.safe_load(file.read_text())["target"]), ROOT)
+    package = Path(target).parts[:2]  # targets that are alike share what is beside them
+    return _digest("chaos", str(Path(*package))) + _digest(str(file.relative_to(ROOT)))
+
+
+@cache
+def _digest(*sources: str) -> str:
+    return build_of(ROOT / "constraints.txt", sources).sources[:8]
 
 
 def run(cell: Cell, out: Path, children: Children) -> Outcome:
@@ -188,12 +198,12 @@ def table(outcomes: list[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def remembered(path: Path | None, build: str) -> list[Outcome]:
-    """What earlier calls wrote there of this build."""
+def remembered(path: Path | None, builds: Mapping[str, str]) -> list[Outcome]:
+    """What earlier calls wrote there of these cells, each on its build."""
     if path is None or not path.exists():
         return []
     found = [Outcome(*json.loads(line)) for line in path.read_text().splitlines()]
-    return [outcome for outcome in found if outcome.build == build]
+    return [outcome for outcome in found if outcome.build and outcome.build == builds.get(outcome.cell)]
 
 
 def missing(chosen: Sequence[Cell], seen: Sequence[Outcome], runs: int) -> Iterator[Cell]:
@@ -234,12 +244,12 @@ def main() -> int:
     parser.add_argument("--markdown", type=Path, help="also write the table there")
     call = parser.parse_args()
     chosen = [cell for cell in cells() if not call.only or {cell.experiment, name(cell)} & set(call.only)]
-    began, this = time.monotonic(), build()
-    outcomes = remembered(call.results, this)
+    began, builds = time.monotonic(), {name(cell): build(cell) for cell in chosen}
+    outcomes = remembered(call.results, builds)
     earlier = len(outcomes)
 
     def take(cell: Cell, outcome: Outcome) -> None:
-        outcome = outcome._replace(build=this)
+        outcome = outcome._replace(build=builds[outcome.cell])
         outcomes.append(outcome)
         told(cell, outcome)
         if call.results:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from chaos.load import load_experiment
-from ci.proof import Cell, Outcome, cells, judge, missing, remembered, table
+from ci.proof import Cell, Outcome, build, cells, judge, missing, remembered, table
 from targets.serving import defects as serving
 from targets.trainer import defects as trainer
 
@@ -117,14 +117,22 @@ def test_the_table_counts_the_runs_of_each_cell() -> None:
 
 
 def test_earlier_runs_of_this_build_are_remembered(tmp_path: Path) -> None:
-    assert remembered(None, "b1") == remembered(tmp_path / "none", "b1") == []
+    builds = {"control/correct": "b1"}
+    assert remembered(None, builds) == remembered(tmp_path / "none", builds) == []
     lines = [
         '["control/correct", true, "pass", 3.5, "runs/x", "b1"]',
         '["control/correct", true, "pass", 3.5, "runs/x"]',
     ]
     (tmp_path / "seen").write_text("\n".join(lines) + "\n")
-    assert remembered(tmp_path / "seen", "b1") == [Outcome("control/correct", True, "pass", 3.5, "runs/x", "b1")]
-    assert remembered(tmp_path / "seen", "b2") == []
+    assert remembered(tmp_path / "seen", builds) == [Outcome("control/correct", True, "pass", 3.5, "runs/x", "b1")]
+    assert remembered(tmp_path / "seen", {"control/correct": "b2"}) == remembered(tmp_path / "seen", {}) == []
+
+
+def test_a_build_is_the_harness_the_target_and_the_experiment() -> None:
+    control, defect, kill = Cell("control", None, None), Cell("control", "bug", "x"), Cell("kill_worker", None, None)
+    serving = Cell("serving/control", None, None)
+    assert build(control) == build(defect) != build(kill)
+    assert build(control)[:8] == build(kill)[:8] != build(serving)[:8]
 
 
 def test_only_what_is_missing_to_so_many_runs_is_run() -> None:
