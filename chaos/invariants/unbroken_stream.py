@@ -80,8 +80,8 @@ class UnbrokenStream(Invariant, frozen=True, kw_only=True):
             uncounted += [event.seq] if None in (prompt, event.get("computed")) else []
         if uncounted and (self.way, self.recomputed) != (None, None):
             return unknown(
-                f"nobody counted what was computed again when {len(uncounted)} sessions came back: how they did is "
-                "hearsay",
+                "nobody counted what was computed again when "
+                f"{counted(len(uncounted), 'session')} came back: how is hearsay",
                 few(uncounted),
             )
         for request in (*middle, *between):

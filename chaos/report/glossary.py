@@ -14,7 +14,7 @@ _TRAINING: Mapping[str, str] = {
     "detect": "from the fault until it was declared a failure",
     "restart": "from there until the group of workers was formed again",
     "load": "until every worker had its state back from a checkpoint",
-    "warm-up": "until steps were as fast as before the fault",
+    "warm-up": "until steps were as fast again as the experiment asks, measured against the speed before the fault",
     "RPO": "recovery point objective: how much finished work may be lost, in steps, samples or seconds",
     "budget": _BUDGET,
     "generation": "a checkpoint that is whole or nothing: it counts from the moment its manifest was published, last",

@@ -123,7 +123,7 @@ class Lies:
             data = self._rot(lie, path, data, offset, handle)
         for lie in self._of("short-read", path):
             share = lie.settings["keep"]
-            keep = max(int(len(data) * share), 1) if share else 0  # nothing would say that the file ends here
+            keep = max(int(len(data) * share), 1) if share else 0  # no byte at all says that the file ends
             if data and keep < len(data) and lie.due():
                 self._hit(lie, path=path[1:], offset=offset, asked=size, there=len(data), given=keep)
                 data = data[:keep]

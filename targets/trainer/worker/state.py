@@ -48,8 +48,8 @@ class TrainState:
 
     def __init__(self, model: Sharded, group: Group, *, seed: int, steps: int) -> None:
         self.model, self._group, self._seed = model, group, seed
-        self._parameters = dict(model.named_parameters())  # once: looking them up costs more than a step of AdamW
-        # Fused, one operation whose placement must be worked out: seven cost each new process a fifth of a second.
+        self._parameters = dict(model.named_parameters())  # once: they are asked for several times a step
+        # Fused, one operation whose placement must be worked out: seven cost each new process a seventh of a second.
         self.optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01, fused=True)
         self.schedule = Schedule(steps)
         self.cursor = Cursor()
